@@ -1,0 +1,2 @@
+//! Slatebase: a multi-tenant store of knowledge that LLM agents read deterministically.
+#![warn(missing_docs)]

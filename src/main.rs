@@ -1,0 +1,2 @@
+//! The `slatebase` binary.
+fn main() {}
