@@ -1,2 +1,4 @@
 //! Slatebase: a multi-tenant store of knowledge that LLM agents read deterministically.
 #![warn(missing_docs)]
+
+pub mod error;
