@@ -2,3 +2,5 @@
 #![warn(missing_docs)]
 
 pub mod error;
+pub mod metatags;
+pub mod yaml;

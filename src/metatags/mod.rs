@@ -1,0 +1,3 @@
+//! Metatags: the typed attributes of files.
+
+pub mod front_matter;
