@@ -2,5 +2,7 @@
 #![warn(missing_docs)]
 
 pub mod error;
+pub mod files;
 pub mod metatags;
+pub mod retrieval;
 pub mod yaml;
