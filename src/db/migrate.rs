@@ -1,0 +1,273 @@
+//! Migrations, embedded in the binary and run under an advisory lock, since diesel takes none.
+
+use anyhow::{Context, bail};
+use diesel::connection::SimpleConnection;
+use diesel::pg::PgConnection;
+use diesel::sql_types::{Bool, Integer, Text};
+use diesel::{Connection, QueryableByName, RunQueryDsl, sql_query};
+use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
+
+use super::roles::Roles;
+
+const MIGRATIONS: EmbeddedMigrations = embed_migrations!();
+
+/// The advisory lock that migrations are run under.
+const LOCK: i64 = 0x536c_6174_6562_6173;
+
+/// The oldest Postgres that serves: `security_invoker` views came with it.
+const OLDEST: i32 = 15;
+
+/// The login that the service will use; made, and made a member of the application role, where that is not so yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceLogin {
+    /// The role's name.
+    pub name: String,
+    /// Its password, where one is needed to log in.
+    pub password: Option<String>,
+}
+
+impl ServiceLogin {
+    /// The user (and password) that a connection URL names.
+    ///
+    /// # Errors
+    /// When it is no `postgres://user@…` URL.
+    pub fn from_url(url: &str) -> anyhow::Result<ServiceLogin> {
+        let parsed = url::Url::parse(url).ok().filter(|u| matches!(u.scheme(), "postgres" | "postgresql"));
+        let Some(parsed) = parsed else {
+            bail!("SLATEBASE_DATABASE_URL must be a URL such as postgres://slatebase_service:…@host/slatebase")
+        };
+        let text = |part: &str| {
+            percent_encoding::percent_decode_str(part).decode_utf8().map(String::from).context("URL is not UTF-8")
+        };
+        if parsed.username().is_empty() {
+            bail!("SLATEBASE_DATABASE_URL names no user");
+        }
+        Ok(ServiceLogin { name: text(parsed.username())?, password: parsed.password().map(text).transpose()? })
+    }
+}
+
+/// Opens one connection outside of any pool.
+///
+/// # Errors
+/// When the database cannot be reached; the password is not in the message.
+pub fn establish(url: &str) -> anyhow::Result<PgConnection> {
+    #[cfg(feature = "pq-bundled")]
+    refuse_plain_text(url)?;
+    PgConnection::establish(url).map_err(|error| anyhow::anyhow!("cannot connect to the database: {error}"))
+}
+
+/// The bundled libpq speaks no TLS: to a remote host, passwords and documents would travel in plain text, so that has to
+/// be asked for.
+#[cfg(feature = "pq-bundled")]
+fn refuse_plain_text(url: &str) -> anyhow::Result<()> {
+    let Ok(parsed) = url::Url::parse(url) else {
+        bail!("a database is named by a URL such as postgres://user:password@host/database")
+    };
+    let option = |wanted: &str| parsed.query_pairs().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    let host = option("host").map(String::from).or(parsed.host_str().map(String::from)).unwrap_or_default();
+    let local = host.is_empty()
+        || host.starts_with('/')
+        || host.starts_with("%2F")
+        || host == "localhost"
+        || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    let mode = option("sslmode");
+    if mode.as_deref() != Some("disable") && (!local || mode.is_some_and(|m| m != "prefer" && m != "allow")) {
+        bail!(
+            "this build speaks no TLS to the database, and \"{host}\" is another host: build it with \
+             --no-default-features --features pg-tls, or allow plain text by adding sslmode=disable to the URL"
+        );
+    }
+    Ok(())
+}
+
+#[derive(QueryableByName)]
+struct Server {
+    #[diesel(sql_type = Integer)]
+    version: i32,
+    #[diesel(sql_type = Text)]
+    encoding: String,
+    #[diesel(sql_type = Text)]
+    database: String,
+}
+
+/// Brings the schema up to date, and says how many migrations that took.
+///
+/// # Errors
+/// When Postgres is too old, the database is not UTF-8, an extension cannot be created, or the login may not do it.
+pub fn run(url: &str, service: Option<&ServiceLogin>) -> anyhow::Result<usize> {
+    let mut connection = establish(url)?;
+    let server: Server = sql_query(
+        "select current_setting('server_version_num')::int / 10000 as version, \
+                current_setting('server_encoding') as encoding, current_database()::text as database",
+    )
+    .get_result(&mut connection)?;
+    if server.version < OLDEST {
+        bail!("the database is Postgres {}; Slatebase needs {OLDEST} or newer", server.version);
+    }
+    if server.encoding != "UTF8" {
+        bail!("the database \"{}\" has encoding {}; Slatebase needs UTF8", server.database, server.encoding);
+    }
+    connection.batch_execute(&format!("select pg_advisory_lock({LOCK})"))?;
+    let roles = Roles::of(&server.database);
+    // A template's roles serve its copies: the schema's owner tells which they are.
+    let roles = existing_roles(&mut connection)?.unwrap_or(roles);
+    prepare(&mut connection, &roles)?;
+    connection.batch_execute(&format!(
+        "set role {}; set slatebase.app_role = {}; set client_min_messages = warning",
+        identifier(&roles.owner),
+        literal(&roles.app)
+    ))?;
+    let ran = connection
+        .run_pending_migrations(MIGRATIONS)
+        .map_err(|error| anyhow::anyhow!("a migration failed: {error}"))?
+        .len();
+    connection.batch_execute(&format!(
+        "grant select on __diesel_schema_migrations to {}; reset role",
+        identifier(&roles.app)
+    ))?;
+    if let Some(login) = service {
+        make_login(&mut connection, &roles, login)?;
+    }
+    connection.batch_execute(&format!("select pg_advisory_unlock({LOCK})"))?;
+    Ok(ran)
+}
+
+/// Whether the schema is the one that this binary was built for.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub fn is_current(connection: &mut PgConnection) -> diesel::QueryResult<bool> {
+    #[derive(QueryableByName)]
+    struct Current {
+        #[diesel(sql_type = Bool)]
+        current: bool,
+    }
+    use diesel::migration::{Migration, MigrationSource};
+    let ours: Vec<String> = MigrationSource::<diesel::pg::Pg>::migrations(&MIGRATIONS)
+        .map_err(diesel::result::Error::QueryBuilderError)?
+        .iter()
+        .map(|m: &Box<dyn Migration<diesel::pg::Pg>>| m.name().version().to_string())
+        .collect();
+    let found: Current = sql_query(
+        "select to_regclass('public.__diesel_schema_migrations') is not null as current",
+    )
+    .get_result(connection)?;
+    if !found.current {
+        return Ok(false);
+    }
+    let found: Current = sql_query(
+        "select not exists (select unnest($1) except select version from __diesel_schema_migrations) as current",
+    )
+    .bind::<diesel::sql_types::Array<Text>, _>(ours)
+    .get_result(connection)?;
+    Ok(found.current)
+}
+
+fn existing_roles(connection: &mut PgConnection) -> anyhow::Result<Option<Roles>> {
+    #[derive(QueryableByName)]
+    struct Owner {
+        #[diesel(sql_type = Text)]
+        owner: String,
+    }
+    let found: Vec<Owner> = sql_query(
+        "select c.relowner::regrole::text as owner from pg_class c \
+         where c.oid = to_regclass('public.__diesel_schema_migrations')",
+    )
+    .load(connection)?;
+    Ok(found.into_iter().next().and_then(|found| {
+        let owner = found.owner.trim_matches('"').replace("\"\"", "\"");
+        let app = owner.strip_prefix("slatebase_owner_").map(|suffix| format!("slatebase_app_{suffix}"))?;
+        Some(Roles { owner, app })
+    }))
+}
+
+/// Makes what the owner cannot make for itself: the roles, and the extensions.
+fn prepare(connection: &mut PgConnection, roles: &Roles) -> anyhow::Result<()> {
+    for role in [&roles.owner, &roles.app] {
+        make_role(connection, role, "nologin")
+            .with_context(|| format!("cannot make the role {role}; the login needs CREATEROLE"))?;
+    }
+    let owner = identifier(&roles.owner);
+    connection
+        .batch_execute(&format!("grant {owner} to current_user"))
+        .with_context(|| format!("cannot become a member of {owner}"))?;
+    for extension in ["pg_trgm", "btree_gin"] {
+        connection.batch_execute(&format!("create extension if not exists {extension}")).with_context(|| {
+            format!(
+                "cannot create the extension {extension}: install Postgres's contrib modules, or have an administrator \
+                 run `create extension {extension}` in this database"
+            )
+        })?;
+    }
+    connection
+        .batch_execute(&format!(
+            "grant usage, create on schema public to {owner}; grant usage on schema public to {}",
+            identifier(&roles.app)
+        ))
+        .context("cannot grant rights on the schema public; the login must own the database")
+}
+
+fn make_login(connection: &mut PgConnection, roles: &Roles, login: &ServiceLogin) -> anyhow::Result<()> {
+    make_role(connection, &login.name, "login")
+        .with_context(|| format!("cannot make the login {}", login.name))?;
+    if let Some(password) = &login.password {
+        connection.batch_execute(&format!(
+            "alter role {} password {}",
+            identifier(&login.name),
+            literal(password)
+        ))?;
+    }
+    connection
+        .batch_execute(&format!("grant {} to {}", identifier(&roles.app), identifier(&login.name)))
+        .with_context(|| format!("cannot make {} a member of {}", login.name, roles.app))
+}
+
+/// `create role`, unless it is there: roles belong to the cluster, and another database may be making it right now.
+fn make_role(connection: &mut PgConnection, name: &str, how: &str) -> diesel::QueryResult<()> {
+    connection.batch_execute(&format!(
+        "do $make$ begin if to_regrole({quoted}) is null then create role {role} {how}; end if; \
+         exception when duplicate_object or unique_violation then null; end $make$",
+        quoted = literal(&identifier(name)),
+        role = identifier(name),
+    ))
+}
+
+fn identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_login_is_read_from_the_url() {
+        let login = ServiceLogin::from_url("postgres://svc:p%40ss@db/slatebase").unwrap();
+        assert_eq!(login, ServiceLogin { name: "svc".into(), password: Some("p@ss".into()) });
+        assert!(ServiceLogin::from_url("host=db user=svc").is_err());
+        assert!(ServiceLogin::from_url("mysql://svc@db/slatebase").is_err());
+        assert!(ServiceLogin::from_url("postgres://db/slatebase").is_err());
+    }
+
+    #[cfg(feature = "pq-bundled")]
+    #[test]
+    fn plain_text_to_another_host_has_to_be_asked_for() {
+        for (url, allowed) in [
+            ("postgres://u@localhost/d", true),
+            ("postgres://u@127.0.0.1:5433/d", true),
+            ("postgres://u@[::1]/d", true),
+            ("postgres://u@/d?host=%2Frun%2Fpg", true),
+            ("postgres://u@db/d", false),
+            ("postgres://u@db/d?sslmode=require", false),
+            ("postgres://u@localhost/d?sslmode=verify-full", false),
+            ("postgres://u@db/d?sslmode=disable", true),
+            ("host=db", false),
+        ] {
+            assert_eq!(refuse_plain_text(url).is_ok(), allowed, "{url}");
+        }
+    }
+}

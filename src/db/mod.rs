@@ -1,0 +1,241 @@
+//! The database: one pool, and the only doors to a connection.
+//!
+//! * [`Db::tenant`] opens a transaction for one tenant: `app.tenant_id` is set for that transaction alone, and row-level
+//!   security and the search views read it. Every use case goes through it.
+//! * [`Db::operator`] opens one that may list and make tenants, and sees nothing that a tenant owns.
+//! * [`Db::anonymous`] opens none: it serves to look one key up, and to ask whether the database is there.
+//!
+//! The role behind the pool owns no table and cannot bypass row-level security; [`connect`](Db::connect) refuses any
+//! that can ([`roles`]). Waiting is bounded: a request that gets no connection in time is refused as overload, so that
+//! no thread ever sits and waits for one.
+//!
+//! Searches are sent as `diesel::sql_query`, which is never kept as a prepared statement: Postgres would turn such a
+//! statement generic after five runs, and read a thousand times as much.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use diesel::connection::SimpleConnection;
+use diesel::pg::PgConnection;
+use diesel::r2d2::{ConnectionManager, CustomizeConnection};
+use diesel::Connection;
+use tokio::sync::Semaphore;
+
+use crate::error::{Code, Error, Result};
+
+mod errors;
+pub mod migrate;
+pub mod roles;
+#[allow(missing_docs)]
+pub mod schema;
+
+/// How long a request waits for a connection before it is refused as overload.
+const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// How often a transaction that met another is run before its caller is told.
+const ATTEMPTS: usize = 4;
+
+/// A tenant's number, which leads every key of the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TenantId(pub i64);
+
+impl TenantId {
+    /// The operator's own number; no tenant has it, and nothing but idempotency keys is stored under it.
+    pub const OPERATOR: TenantId = TenantId(0);
+}
+
+/// A transaction of one tenant. Every statement names `tenant_id = $1` as well, so that a distributed database can send
+/// it to one shard.
+pub struct Tx<'a> {
+    connection: &'a mut PgConnection,
+    tenant: TenantId,
+}
+
+impl Tx<'_> {
+    /// The tenant, as statements bind it.
+    pub fn tenant(&self) -> i64 {
+        self.tenant.0
+    }
+
+    /// The connection to run statements on.
+    pub fn conn(&mut self) -> &mut PgConnection {
+        self.connection
+    }
+
+    /// Works for another tenant from here on; for the operator, who looks a tenant up and then writes its keys.
+    pub fn enter(&mut self, tenant: TenantId) -> Result<()> {
+        self.tenant = tenant;
+        Ok(self.connection.batch_execute(&format!("set local app.tenant_id = '{}'", tenant.0))?)
+    }
+}
+
+/// The pool and its doors. Cheap to clone.
+#[derive(Clone)]
+pub struct Db {
+    pool: r2d2::Pool<ConnectionManager<PgConnection>>,
+    permits: Arc<Semaphore>,
+}
+
+/// What is set on every connection, once.
+#[derive(Debug)]
+struct Settings {
+    statement_timeout: Duration,
+}
+
+impl CustomizeConnection<PgConnection, diesel::r2d2::Error> for Settings {
+    fn on_acquire(&self, connection: &mut PgConnection) -> Result<(), diesel::r2d2::Error> {
+        let set = format!(
+            "set statement_timeout = {}; set idle_in_transaction_session_timeout = '60s'; set timezone = 'UTC'; \
+             set application_name = 'slatebase'",
+            self.statement_timeout.as_millis()
+        );
+        connection.batch_execute(&set).map_err(diesel::r2d2::Error::QueryError)
+    }
+}
+
+/// How the pool is made.
+#[derive(Debug, Clone)]
+pub struct PoolOptions {
+    /// A libpq connection URL, of the service's own login.
+    pub url: String,
+    /// Connections at most.
+    pub size: u32,
+    /// No statement runs longer.
+    pub statement_timeout: Duration,
+}
+
+impl Db {
+    /// Connects, and checks that the login can bypass nothing.
+    ///
+    /// # Errors
+    /// When the database cannot be reached, or the login has a right that is too much, which is named.
+    pub fn connect(options: &PoolOptions) -> anyhow::Result<Db> {
+        let mut first = migrate::establish(&options.url)?;
+        roles::refuse_powerful(&mut first)?;
+        drop(first);
+        let pool = r2d2::Pool::builder()
+            .max_size(options.size)
+            .min_idle(Some(1))
+            .connection_timeout(Duration::from_secs(5))
+            .test_on_check_out(false)
+            .connection_customizer(Box::new(Settings { statement_timeout: options.statement_timeout }))
+            .build(ConnectionManager::new(&options.url))?;
+        Ok(Db { permits: Arc::new(Semaphore::new(options.size as usize)), pool })
+    }
+
+    /// Runs `work` in a transaction of `tenant` on the blocking pool. `work` runs again when it met another write, so it
+    /// must leave no trace but through the transaction.
+    ///
+    /// # Errors
+    /// What `work` returns; [`Code::Overloaded`] when no connection comes free in time.
+    pub async fn tenant<T, F>(&self, tenant: TenantId, mut work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
+    {
+        self.blocking(move |connection| attempts(|| in_tenant(connection, tenant, &mut work))).await
+    }
+
+    /// The same for a caller that is on a thread of its own, such as the command line.
+    ///
+    /// # Errors
+    /// As [`Db::tenant`].
+    pub fn tenant_blocking<T>(
+        &self,
+        tenant: TenantId,
+        mut work: impl FnMut(&mut Tx) -> Result<T>,
+    ) -> Result<T> {
+        let mut connection = self.checkout()?;
+        attempts(|| in_tenant(&mut connection, tenant, &mut work))
+    }
+
+    /// Runs `work` as the operator: it sees the tenants, and of each only what it [enters](Tx::enter).
+    ///
+    /// # Errors
+    /// As [`Db::tenant`].
+    pub async fn operator<T, F>(&self, mut work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
+    {
+        self.blocking(move |connection| attempts(|| as_operator(connection, &mut work))).await
+    }
+
+    /// The same for a caller that is on a thread of its own.
+    ///
+    /// # Errors
+    /// As [`Db::tenant`].
+    pub fn operator_blocking<T>(&self, mut work: impl FnMut(&mut Tx) -> Result<T>) -> Result<T> {
+        let mut connection = self.checkout()?;
+        attempts(|| as_operator(&mut connection, &mut work))
+    }
+
+    /// Runs one statement outside of any tenant.
+    ///
+    /// # Errors
+    /// As [`Db::tenant`].
+    pub async fn anonymous<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut PgConnection) -> Result<T> + Send + 'static,
+    {
+        self.blocking(work).await
+    }
+
+    async fn blocking<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut PgConnection) -> Result<T> + Send + 'static,
+    {
+        let permit = tokio::time::timeout(PATIENCE, self.permits.clone().acquire_owned())
+            .await
+            .map_err(|_| Error::new(Code::Overloaded, "every connection to the database is busy"))?
+            .map_err(Error::internal)?;
+        let db = self.clone();
+        let span = tracing::Span::current();
+        tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            span.in_scope(|| work(&mut *db.checkout()?))
+        })
+        .await
+        .map_err(Error::internal)?
+    }
+
+    fn checkout(&self) -> Result<r2d2::PooledConnection<ConnectionManager<PgConnection>>> {
+        self.pool.get().map_err(|error| Error {
+            source: Some(error.into()),
+            ..Error::new(Code::Unavailable, "the database cannot be reached")
+        })
+    }
+}
+
+fn attempts<T>(mut once: impl FnMut() -> Result<T>) -> Result<T> {
+    for _ in 1..ATTEMPTS {
+        match once() {
+            Err(error) if error.code == Code::Conflict => {}
+            other => return other,
+        }
+    }
+    once()
+}
+
+fn in_tenant<T>(
+    connection: &mut PgConnection,
+    tenant: TenantId,
+    work: &mut impl FnMut(&mut Tx) -> Result<T>,
+) -> Result<T> {
+    connection.transaction(|connection| {
+        let mut tx = Tx { connection, tenant };
+        tx.enter(tenant)?;
+        work(&mut tx)
+    })
+}
+
+fn as_operator<T>(connection: &mut PgConnection, work: &mut impl FnMut(&mut Tx) -> Result<T>) -> Result<T> {
+    connection.transaction(|connection| {
+        connection.batch_execute("set local app.operator = 'on'")?;
+        let mut tx = Tx { connection, tenant: TenantId::OPERATOR };
+        tx.enter(TenantId::OPERATOR)?;
+        work(&mut tx)
+    })
+}
