@@ -9,7 +9,11 @@ use crate::error::{Code, Error};
 const CONSTRAINTS: &[(&str, Code, &str)] = &[
     ("tenants_name", Code::AlreadyExists, "a tenant of this name exists"),
     ("files_nfc", Code::NameConflict, "a name that differs only in Unicode normal form exists in the folder"),
-    ("folders_nfc", Code::NameConflict, "a name that differs only in Unicode normal form exists in the folder"),
+    (
+        "folders_nfc",
+        Code::NameConflict,
+        "a name that differs only in Unicode normal form exists in the folder",
+    ),
 ];
 
 impl From<DieselError> for Error {

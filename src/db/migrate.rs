@@ -34,15 +34,23 @@ impl ServiceLogin {
     pub fn from_url(url: &str) -> anyhow::Result<ServiceLogin> {
         let parsed = url::Url::parse(url).ok().filter(|u| matches!(u.scheme(), "postgres" | "postgresql"));
         let Some(parsed) = parsed else {
-            bail!("SLATEBASE_DATABASE_URL must be a URL such as postgres://slatebase_service:…@host/slatebase")
+            bail!(
+                "SLATEBASE_DATABASE_URL must be a URL such as postgres://slatebase_service:…@host/slatebase"
+            )
         };
         let text = |part: &str| {
-            percent_encoding::percent_decode_str(part).decode_utf8().map(String::from).context("URL is not UTF-8")
+            percent_encoding::percent_decode_str(part)
+                .decode_utf8()
+                .map(String::from)
+                .context("URL is not UTF-8")
         };
         if parsed.username().is_empty() {
             bail!("SLATEBASE_DATABASE_URL names no user");
         }
-        Ok(ServiceLogin { name: text(parsed.username())?, password: parsed.password().map(text).transpose()? })
+        Ok(ServiceLogin {
+            name: text(parsed.username())?,
+            password: parsed.password().map(text).transpose()?,
+        })
     }
 }
 
@@ -148,10 +156,9 @@ pub fn is_current(connection: &mut PgConnection) -> diesel::QueryResult<bool> {
         .iter()
         .map(|m: &Box<dyn Migration<diesel::pg::Pg>>| m.name().version().to_string())
         .collect();
-    let found: Current = sql_query(
-        "select to_regclass('public.__diesel_schema_migrations') is not null as current",
-    )
-    .get_result(connection)?;
+    let found: Current =
+        sql_query("select to_regclass('public.__diesel_schema_migrations') is not null as current")
+            .get_result(connection)?;
     if !found.current {
         return Ok(false);
     }

@@ -15,12 +15,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use diesel::Connection;
 use diesel::connection::SimpleConnection;
 use diesel::pg::PgConnection;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection};
-use diesel::Connection;
 use tokio::sync::Semaphore;
 
+use crate::ctx::TenantId;
 use crate::error::{Code, Error, Result};
 
 mod errors;
@@ -34,15 +35,6 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// How often a transaction that met another is run before its caller is told.
 const ATTEMPTS: usize = 4;
-
-/// A tenant's number, which leads every key of the schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TenantId(pub i64);
-
-impl TenantId {
-    /// The operator's own number; no tenant has it, and nothing but idempotency keys is stored under it.
-    pub const OPERATOR: TenantId = TenantId(0);
-}
 
 /// A transaction of one tenant. Every statement names `tenant_id = $1` as well, so that a distributed database can send
 /// it to one shard.
