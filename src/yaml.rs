@@ -23,7 +23,7 @@ use serde_json::{Map, Number, Value};
 /// The deepest nesting that is read, in levels; a scalar at the top is level 1.
 pub const MAX_DEPTH: usize = 100;
 
-/// The most that anchors and aliases may repeat, in bytes of text, each value counted as [`VALUE_COST`] more.
+/// The most that anchors and aliases may repeat, in bytes of text, each value counted as 32 bytes more.
 pub const MAX_REPEATED: usize = 1 << 20;
 
 /// What one repeated value costs besides its text, in bytes.
@@ -39,6 +39,8 @@ pub struct YamlError {
     pub column: u32,
     /// What is wrong, for a person to read.
     pub detail: String,
+    /// Whether the text is not YAML at all (malformed: 400), rather than YAML that says what is not accepted (422).
+    pub malformed: bool,
 }
 
 /// Where the values of a text stand, by JSON pointer. A member of a mapping stands where its key does.
@@ -136,10 +138,16 @@ impl<'a> Reader<'a> {
                     line: count(mark.line()),
                     column: count(mark.col() + 1),
                     detail: error.info(),
+                    malformed: true,
                 })
             }
             // The parser ends every text with StreamEnd, where `document` stops asking.
-            None => Err(YamlError { line: 1, column: 1, detail: "the text ends too early".into() }),
+            None => Err(YamlError {
+                line: 1,
+                column: 1,
+                detail: "the text ends too early".into(),
+                malformed: true,
+            }),
         }
     }
 
@@ -268,7 +276,12 @@ impl<'a> Reader<'a> {
 }
 
 fn fault(span: Span, detail: impl Into<String>) -> YamlError {
-    YamlError { line: count(span.start.line()), column: count(span.start.col() + 1), detail: detail.into() }
+    YamlError {
+        line: count(span.start.line()),
+        column: count(span.start.col() + 1),
+        detail: detail.into(),
+        malformed: false,
+    }
 }
 
 fn too_deep() -> String {

@@ -116,6 +116,13 @@ fn lines_are_those_of_keys_and_items() {
     assert_eq!(lines.near(""), 1);
 }
 
+#[test]
+fn what_is_not_yaml_is_told_from_what_is_not_accepted() {
+    assert!(parse("a: [").expect_err("is refused").malformed);
+    assert!(!parse("a: 1e400").expect_err("is refused").malformed);
+    assert!(!parse("a: 1\na: 2").expect_err("is refused").malformed);
+}
+
 proptest::proptest! {
     #[test]
     fn any_json_reads_as_itself(value in json_value()) {

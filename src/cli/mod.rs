@@ -1,0 +1,3 @@
+//! The command line: one file or folder a subcommand.
+
+pub mod seed;
