@@ -151,11 +151,10 @@ pub fn is_current(connection: &mut PgConnection) -> diesel::QueryResult<bool> {
         current: bool,
     }
     use diesel::migration::{Migration, MigrationSource};
-    let ours: Vec<String> = MigrationSource::<diesel::pg::Pg>::migrations(&MIGRATIONS)
-        .map_err(diesel::result::Error::QueryBuilderError)?
-        .iter()
-        .map(|m: &Box<dyn Migration<diesel::pg::Pg>>| m.name().version().to_string())
-        .collect();
+    let migrations: Vec<Box<dyn Migration<diesel::pg::Pg>>> =
+        MIGRATIONS.migrations().map_err(diesel::result::Error::QueryBuilderError)?;
+    let ours: Vec<String> =
+        migrations.iter().map(|migration| migration.name().version().to_string()).collect();
     let found: Current =
         sql_query("select to_regclass('public.__diesel_schema_migrations') is not null as current")
             .get_result(connection)?;
