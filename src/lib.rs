@@ -1,6 +1,7 @@
 //! Slatebase: a multi-tenant store of knowledge that LLM agents read deterministically.
 #![warn(missing_docs)]
 
+pub mod authority;
 pub mod cli;
 pub mod ctx;
 pub mod db;

@@ -65,10 +65,11 @@ fn intern_keys(tx: &mut Tx, names: &[&str]) -> Result<HashMap<String, i64>> {
 }
 
 fn find_keys(tx: &mut Tx, names: &[&str]) -> Result<HashMap<String, i64>> {
-    let rows: Vec<KeyRow> = sql_query("select name, id from tag_keys where tenant_id = $1 and name = any($2)")
-        .bind::<BigInt, _>(tx.tenant())
-        .bind::<Array<Text>, _>(names)
-        .load(tx.conn())?;
+    let rows: Vec<KeyRow> =
+        sql_query("select name, id from tag_keys where tenant_id = $1 and name = any($2)")
+            .bind::<BigInt, _>(tx.tenant())
+            .bind::<Array<Text>, _>(names)
+            .load(tx.conn())?;
     Ok(rows.into_iter().map(|row| (row.name, row.id)).collect())
 }
 

@@ -78,7 +78,10 @@ impl Tags {
             })
             .collect();
         if errors.is_empty() && json_size(&tags) > MAX_TOTAL {
-            errors.push(FieldError::new(base, format!("all metatags together may take {MAX_TOTAL} bytes of JSON")));
+            errors.push(FieldError::new(
+                base,
+                format!("all metatags together may take {MAX_TOTAL} bytes of JSON"),
+            ));
         }
         if errors.is_empty() {
             Ok((Tags(tags), nulls.into_iter().map(|(name, _)| name).collect()))
