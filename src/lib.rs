@@ -9,4 +9,5 @@ pub mod error;
 pub mod files;
 pub mod metatags;
 pub mod retrieval;
+pub mod sessions;
 pub mod yaml;
