@@ -1,6 +1,6 @@
 //! The table of problem codes, and the one error type that use cases return.
 //!
-//! A code is one line in [`codes!`]: its name in `type`, its HTTP status and its title (REST contract, "Errors").
+//! A code is one line in `codes!`: its name in `type`, its HTTP status and its title (REST contract, "Errors").
 //! How an [`Error`] is put on the wire is `http::problem`'s business; how a database error becomes one is `db`'s.
 
 use std::borrow::Cow;
