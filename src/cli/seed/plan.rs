@@ -222,6 +222,41 @@ mod tests {
         assert!(super::plan(&dir.path().join("none")).is_err());
     }
 
+    /// The type of a metatag's value, as `metatag_types` names it.
+    fn kind(value: &Value) -> &'static str {
+        match value {
+            Value::String(_) => "string",
+            Value::Number(_) => "number",
+            Value::Bool(_) => "boolean",
+            Value::Array(items) if items.iter().all(Value::is_string) => "string[]",
+            _ => "object",
+        }
+    }
+
+    #[test]
+    fn our_own_seeds_load_and_show_every_type() {
+        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
+        let mut values = Vec::new();
+        for slate in ["handbook", "cookbook", "telescopes"] {
+            let plan = plan(&seeds.join(slate)).unwrap();
+            assert_eq!(plan.problems, []);
+            let types = &plan.settings.unwrap()["metatag_types"];
+            for file in plan.files {
+                let document = file.load(1 << 16).unwrap();
+                assert_eq!((document.problem, document.nulls), (None, vec![]), "{}", file.path);
+                for (name, value) in document.metatags {
+                    // An empty list is a string[], also where other files have a list of objects.
+                    assert_eq!(types[&name], kind(&value), "{slate}/{}: {name}", file.path);
+                    values.push(value);
+                }
+            }
+        }
+        for shown in [json!(""), json!(0), json!(false), json!(true), json!([]), json!({}), json!(0.72)] {
+            assert!(values.contains(&shown), "no metatag is {shown}");
+        }
+        assert!(values.iter().any(|value| value.is_array() && kind(value) == "object"));
+    }
+
     #[test]
     fn only_markdown_has_front_matter() {
         let front = "---\na: 1\n---\n";
