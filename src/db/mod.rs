@@ -24,6 +24,7 @@ use tokio::sync::Semaphore;
 use crate::ctx::TenantId;
 use crate::error::{Code, Error, Result};
 
+pub mod embedded;
 mod errors;
 pub mod migrate;
 pub mod roles;
