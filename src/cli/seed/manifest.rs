@@ -38,7 +38,9 @@ use serde_json::{Map, Value};
 use super::Problem;
 use super::plan::{Plan, SeedFile, Source};
 use super::walk::{SETTINGS_FILE, file_inside, same_name};
+use crate::authority::Authority;
 use crate::files::path::FilePath;
+use crate::metatags::TagType;
 use crate::yaml::{self, Lines};
 
 /// Settings of a slate, in the shape of `PUT /v1/slates/{slate}`: known members of the right type, none null.
@@ -149,36 +151,7 @@ struct SettingsShape {
     volatile: Option<bool>,
     max_age_seconds: Option<u64>,
     retention_days: Option<u32>,
-    metatag_types: Option<BTreeMap<String, MetatagType>>,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "lowercase")]
-enum Authority {
-    Low,
-    Medium,
-    High,
-}
-
-impl Authority {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum MetatagType {
-    String,
-    #[serde(rename = "string[]")]
-    Strings,
-    Number,
-    Boolean,
-    Object,
+    metatag_types: Option<BTreeMap<String, TagType>>,
 }
 
 fn check_settings(value: Value, lines: &Lines, pointer: &str) -> Result<Settings, (u32, String)> {
@@ -227,7 +200,7 @@ fn seed_file(shape: FileShape, root: &Path) -> Result<SeedFile, (&'static str, S
         path: shape.path,
         source,
         metatags: shape.metatags.unwrap_or_default(),
-        authority: shape.authority.map(|authority| authority.name().to_owned()),
+        authority: shape.authority,
         sensitive: shape.sensitive,
         media_type: shape.media_type,
         source_version: shape.source_version,
@@ -313,7 +286,7 @@ mod tests {
         let file = |path: &str, source| SeedFile::new(FilePath::parse(path).unwrap(), source);
         let first = SeedFile {
             metatags: Map::from_iter([("n".into(), json!(1)), ("gone".into(), Value::Null)]),
-            authority: Some("low".into()),
+            authority: Some(Authority::Low),
             sensitive: Some(true),
             media_type: Some("text/markdown".into()),
             source_version: Some("7".into()),
