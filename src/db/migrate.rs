@@ -32,26 +32,30 @@ impl ServiceLogin {
     /// # Errors
     /// When it is no `postgres://user@…` URL.
     pub fn from_url(url: &str) -> anyhow::Result<ServiceLogin> {
-        let parsed = url::Url::parse(url).ok().filter(|u| matches!(u.scheme(), "postgres" | "postgresql"));
-        let Some(parsed) = parsed else {
-            bail!(
-                "SLATEBASE_DATABASE_URL must be a URL such as postgres://slatebase_service:…@host/slatebase"
-            )
-        };
+        let parsed = parse(url)?;
         let text = |part: &str| {
             percent_encoding::percent_decode_str(part)
                 .decode_utf8()
                 .map(String::from)
                 .context("URL is not UTF-8")
         };
-        if parsed.username().is_empty() {
-            bail!("SLATEBASE_DATABASE_URL names no user");
-        }
-        Ok(ServiceLogin {
-            name: text(parsed.username())?,
-            password: parsed.password().map(text).transpose()?,
-        })
+        let user = parsed.query_pairs().find(|(name, _)| name == "user").map(|(_, user)| user.into_owned());
+        let name = match (parsed.username(), user) {
+            ("", None) => bail!("the URL of the database names no user"),
+            ("", Some(user)) => user,
+            (user, _) => text(user)?,
+        };
+        Ok(ServiceLogin { name, password: parsed.password().map(text).transpose()? })
     }
+}
+
+/// A connection URL as libpq takes it: `postgres://user@/database?host=/run/postgresql` has no host before the path.
+fn parse(url: &str) -> anyhow::Result<url::Url> {
+    url::Url::parse(url)
+        .or_else(|_| url::Url::parse(&url.replacen("@/", "@localhost/", 1)))
+        .ok()
+        .filter(|parsed| matches!(parsed.scheme(), "postgres" | "postgresql"))
+        .context("a database is named by a URL such as postgres://user:password@host/database")
 }
 
 /// Opens one connection outside of any pool.
@@ -68,14 +72,11 @@ pub fn establish(url: &str) -> anyhow::Result<PgConnection> {
 /// be asked for.
 #[cfg(feature = "pq-bundled")]
 fn refuse_plain_text(url: &str) -> anyhow::Result<()> {
-    let Ok(parsed) = url::Url::parse(url) else {
-        bail!("a database is named by a URL such as postgres://user:password@host/database")
-    };
+    let parsed = parse(url)?;
     let option = |wanted: &str| parsed.query_pairs().find(|(name, _)| name == wanted).map(|(_, value)| value);
     let host = option("host").map(String::from).or(parsed.host_str().map(String::from)).unwrap_or_default();
     let local = host.is_empty()
         || host.starts_with('/')
-        || host.starts_with("%2F")
         || host == "localhost"
         || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
     let mode = option("sslmode");
@@ -254,6 +255,8 @@ mod tests {
     fn the_login_is_read_from_the_url() {
         let login = ServiceLogin::from_url("postgres://svc:p%40ss@db/slatebase").unwrap();
         assert_eq!(login, ServiceLogin { name: "svc".into(), password: Some("p@ss".into()) });
+        let socket = ServiceLogin::from_url("postgres://svc@/slatebase?host=%2Frun%2Fpg").unwrap();
+        assert_eq!(socket, ServiceLogin { name: "svc".into(), password: None });
         assert!(ServiceLogin::from_url("host=db user=svc").is_err());
         assert!(ServiceLogin::from_url("mysql://svc@db/slatebase").is_err());
         assert!(ServiceLogin::from_url("postgres://db/slatebase").is_err());

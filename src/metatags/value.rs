@@ -128,7 +128,7 @@ impl Tags {
     }
 }
 
-fn wrong_name(name: &str) -> Option<String> {
+pub(crate) fn wrong_name(name: &str) -> Option<String> {
     if name.is_empty() || name.chars().count() > MAX_NAME {
         Some(format!("the name of a metatag has 1 to {MAX_NAME} characters"))
     } else if name.chars().any(char::is_control) {

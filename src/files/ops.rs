@@ -1,0 +1,393 @@
+//! Writing files: one path for a single file and for a million.
+//!
+//! A batch is written by a fixed number of statements over arrays, in this order: folders, the files that are there,
+//! contents, versions, files, terms, metatags. What is wrong with one entry (its name is a folder's, say) is that entry's
+//! error, and the others are written.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use chrono::{DateTime, Utc};
+use sha2::{Digest, Sha256};
+use unicode_normalization::UnicodeNormalization;
+
+use super::head::{Head, media_type_of};
+use super::path::{FilePath, FolderPath};
+use super::store;
+use crate::authority::Authority;
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::{Code, Error, FieldError, Result};
+use crate::folders::{self, Folder};
+use crate::metatags::{self, Tags, terms};
+use crate::slates::{self, Slate};
+
+/// The most bytes of one file.
+pub const MAX_CONTENTS: usize = 64 * 1024 * 1024;
+
+/// A file to write. What is `None` stays as it is, or takes its default where the file is new.
+#[derive(Debug, Clone)]
+pub struct Write {
+    /// Where.
+    pub path: FilePath,
+    /// The exact bytes.
+    pub contents: Vec<u8>,
+    /// Told by the name where it is not given.
+    pub media_type: Option<String>,
+    /// All of its metatags.
+    pub tags: Option<Tags>,
+    /// Its own authority.
+    pub authority: Option<Authority>,
+    /// Whether readers are kept from it.
+    pub sensitive: Option<bool>,
+    /// When the source last changed.
+    pub source_modified_at: Option<DateTime<Utc>>,
+    /// The source's own version.
+    pub source_version: Option<String>,
+}
+
+impl Write {
+    /// Contents at a path, and nothing else said.
+    pub fn new(path: FilePath, contents: Vec<u8>) -> Write {
+        Write {
+            path,
+            contents,
+            media_type: None,
+            tags: None,
+            authority: None,
+            sensitive: None,
+            source_modified_at: None,
+            source_version: None,
+        }
+    }
+}
+
+/// A file that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// What it is now.
+    pub head: Head,
+    /// Whether the path was new.
+    pub created: bool,
+    /// Whether anything changed: the same bytes and settings again change nothing.
+    pub changed: bool,
+}
+
+/// Writes one file.
+///
+/// # Errors
+/// [`Code::NotFound`] for the slate; [`Code::NameConflict`]; [`Code::Invalid`] by pointer.
+pub fn write_one(tx: &mut Tx, ctx: &Ctx, slate: &str, write: Write) -> Result<Written> {
+    write_many(tx, ctx, slate, vec![write])?.pop().unwrap_or_else(|| Err(Error::not_found()))
+}
+
+/// Writes files, in order, each as if the ones before it had been written. The answers are in that order too.
+///
+/// # Errors
+/// [`Code::NotFound`] for the slate, and what concerns all; what concerns one file is its own error.
+pub fn write_many(tx: &mut Tx, ctx: &Ctx, slate: &str, writes: Vec<Write>) -> Result<Vec<Result<Written>>> {
+    let slate = slates::ops::get_to_write(tx, ctx, slate)?;
+    let mut answers = Vec::with_capacity(writes.len());
+    let mut batch = Batch::default();
+    for write in writes {
+        if !batch.takes(&write.path) {
+            answers.extend(write_batch(tx, ctx, &slate, std::mem::take(&mut batch).writes)?);
+            batch.takes(&write.path);
+        }
+        batch.writes.push(write);
+    }
+    answers.extend(write_batch(tx, ctx, &slate, batch.writes)?);
+    Ok(answers)
+}
+
+/// Files no two of which meet: neither the same name nor another spelling of it, nor one where another has a folder.
+#[derive(Default)]
+struct Batch {
+    files: HashSet<String>,
+    folders: HashSet<String>,
+    writes: Vec<Write>,
+}
+
+impl Batch {
+    fn takes(&mut self, path: &FilePath) -> bool {
+        let spelt: String = path.as_str().nfc().collect();
+        let above: Vec<String> = spelt.match_indices('/').map(|(at, _)| spelt[..at].to_owned()).collect();
+        if self.files.contains(&spelt)
+            || self.folders.contains(&spelt)
+            || above.iter().any(|folder| self.files.contains(folder))
+        {
+            return false;
+        }
+        self.folders.extend(above);
+        self.files.insert(spelt)
+    }
+}
+
+/// One entry of a batch on its way into the database.
+pub(super) struct Entry<'a> {
+    pub write: &'a Write,
+    pub folder: &'a Folder,
+    pub sha256: Vec<u8>,
+    pub media_type: String,
+    pub is_text: bool,
+    pub head: Option<Head>,
+    /// The version to write: its file and its number.
+    pub next: Option<(i64, i64)>,
+}
+
+impl Entry<'_> {
+    fn settings_differ(&self) -> bool {
+        self.head.as_ref().is_none_or(|head| {
+            self.write.authority.is_some_and(|given| head.authority != Some(given))
+                || self.write.sensitive.is_some_and(|given| head.sensitive != given)
+                || head.media_type != self.media_type
+        })
+    }
+
+    fn contents_differ(&self) -> bool {
+        self.head.as_ref().is_none_or(|head| {
+            head.sha256 != self.sha256
+                || self.write.source_version.as_ref().is_some_and(|v| head.source_version.as_ref() != Some(v))
+        })
+    }
+}
+
+fn write_batch(tx: &mut Tx, ctx: &Ctx, slate: &Slate, writes: Vec<Write>) -> Result<Vec<Result<Written>>> {
+    if writes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut errors: HashMap<usize, Error> = HashMap::new();
+    let parents: BTreeSet<FolderPath> = writes.iter().map(|write| write.path.parent()).collect();
+    let ensured = folders::ops::ensure(tx, slate, &parents, ctx.now)?;
+    let paths: Vec<&str> = writes.iter().map(|write| write.path.as_str()).collect();
+    let mut heads = store::heads(tx, slate.id, &paths, true)?;
+    let taken = store::taken(tx, slate.id, &paths)?;
+    let mut entries: Vec<(usize, Entry)> = Vec::with_capacity(writes.len());
+    for (place, write) in writes.iter().enumerate() {
+        let parent = write.path.parent();
+        let checked = check(write, slate).and_then(|()| match taken.get(write.path.as_str()) {
+            Some(why) => Err(Error::new(Code::NameConflict, *why)),
+            None => ensured.folders.get(parent.as_str()).ok_or_else(|| {
+                let why = ensured.refused.get(parent.as_str()).copied();
+                Error::new(Code::NameConflict, why.unwrap_or("the folder cannot be made"))
+            }),
+        });
+        match checked {
+            Ok(folder) => {
+                let head = heads.remove(write.path.as_str());
+                entries.push((place, entry(write, folder, head)));
+            }
+            Err(error) => {
+                errors.insert(place, error);
+            }
+        }
+    }
+    number(tx, slate, &mut entries, ctx.now)?;
+    let all: Vec<&Entry> = entries.iter().map(|(_, entry)| entry).collect();
+    store_entries(tx, slate, &all, ctx.now)?;
+    let there: Vec<&str> = all.iter().map(|entry| entry.write.path.as_str()).collect();
+    let mut heads = store::heads(tx, slate.id, &there, false)?;
+    let mut answers: Vec<Option<Result<Written>>> = writes.iter().map(|_| None).collect();
+    for (place, entry) in &entries {
+        let head = heads.remove(entry.write.path.as_str()).ok_or_else(Error::not_found)?;
+        let changed = entry.head.as_ref() != Some(&head);
+        answers[*place] = Some(Ok(Written { head, created: entry.head.is_none(), changed }));
+    }
+    for (place, error) in errors {
+        answers[place] = Some(Err(error));
+    }
+    Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(Error::not_found()))).collect())
+}
+
+fn check(write: &Write, slate: &Slate) -> Result<()> {
+    let mut errors = Vec::new();
+    if write.contents.len() > MAX_CONTENTS {
+        return Err(Error::new(Code::BodyTooLarge, format!("a file may have {MAX_CONTENTS} bytes")));
+    }
+    if let Some(media_type) = &write.media_type {
+        errors.extend(check_media_type(media_type));
+    }
+    if let Some(version) = &write.source_version
+        && (version.is_empty() || version.len() > 255 || version.chars().any(char::is_control))
+    {
+        errors.push(FieldError::new("/source_version", "has 1 to 255 bytes and no control characters"));
+    }
+    if let Some(tags) = &write.tags {
+        errors.extend(tags.check_types(&slate.metatag_types, "/metatags"));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Error::invalid(errors)) }
+}
+
+/// What is wrong with a media type, if anything is.
+pub(super) fn check_media_type(text: &str) -> Option<FieldError> {
+    let fine = text.len() <= 255
+        && text.split_once('/').is_some_and(|(kind, rest)| {
+            let token = |part: &str| {
+                !part.is_empty()
+                    && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
+            };
+            let subtype = rest.split(';').next().unwrap_or_default().trim_end();
+            token(kind) && token(subtype) && rest.bytes().all(|b| (0x20..0x7f).contains(&b))
+        });
+    (!fine).then(|| FieldError::new("/media_type", "is no media type such as text/markdown"))
+}
+
+fn entry<'a>(write: &'a Write, folder: &'a Folder, head: Option<Head>) -> Entry<'a> {
+    let is_text = !write.contents.contains(&0) && std::str::from_utf8(&write.contents).is_ok();
+    let media_type = write
+        .media_type
+        .clone()
+        .or_else(|| head.as_ref().map(|head| head.media_type.clone()))
+        .unwrap_or_else(|| media_type_of(write.path.name().as_str()));
+    let sha256 = Sha256::digest(&write.contents).to_vec();
+    Entry { write, folder, sha256, media_type, is_text, head, next: None }
+}
+
+/// Numbers the versions to write: each is greater than all its path and all its file ever had.
+fn number(tx: &mut Tx, slate: &Slate, entries: &mut [(usize, Entry)], now: DateTime<Utc>) -> Result<()> {
+    let changing: Vec<&mut Entry> =
+        entries.iter_mut().map(|(_, entry)| entry).filter(|entry| entry.contents_differ()).collect();
+    if changing.is_empty() {
+        return Ok(());
+    }
+    let paths: Vec<&str> = changing.iter().map(|entry| entry.write.path.as_str()).collect();
+    let last = store::last_versions(tx, slate.id, &paths)?;
+    let fresh = changing.iter().filter(|entry| entry.head.is_none()).count();
+    let mut identities = store::new_identities(tx, slate.id, fresh, now)?.into_iter();
+    for entry in changing {
+        let of_path = last.get(entry.write.path.as_str()).copied().unwrap_or_default();
+        let (id, of_file) = match &entry.head {
+            Some(head) => (head.id, head.version),
+            None => (identities.next().ok_or_else(Error::not_found)?, 0),
+        };
+        entry.next = Some((id, of_path.max(of_file) + 1));
+    }
+    Ok(())
+}
+
+fn store_entries(tx: &mut Tx, slate: &Slate, entries: &[&Entry], now: DateTime<Utc>) -> Result<()> {
+    let versions: Vec<&Entry> = entries.iter().copied().filter(|entry| entry.next.is_some()).collect();
+    if !versions.is_empty() {
+        store::insert_blobs(tx, &versions)?;
+        store::insert_versions(tx, slate.id, &versions, now)?;
+    }
+    let (fresh, there): (Vec<&Entry>, Vec<&Entry>) = entries.iter().partition(|entry| entry.head.is_none());
+    if !fresh.is_empty() {
+        store::insert_files(tx, slate.id, &fresh, now)?;
+    }
+    let touched: Vec<&Entry> =
+        there.iter().copied().filter(|entry| entry.next.is_some() || entry.settings_differ()).collect();
+    if !touched.is_empty() {
+        store::update_files(tx, slate.id, &touched, now)?;
+    }
+    let empty = Tags::default();
+    let found: Vec<_> = entries
+        .iter()
+        .filter_map(|entry| match (&entry.write.tags, &entry.head) {
+            (Some(tags), _) => Some((*entry, tags)),
+            (None, None) => Some((*entry, &empty)),
+            (None, Some(_)) => None,
+        })
+        .map(|(entry, tags)| (entry, tags, terms::terms(tags)))
+        .collect();
+    let all: BTreeSet<_> = found.iter().flat_map(|(_, _, terms)| terms.iter().cloned()).collect();
+    let numbers = metatags::store::intern(tx, &all)?;
+    let mut rows = Vec::with_capacity(found.len());
+    for (entry, tags, terms) in &found {
+        let mut ids: Vec<i64> = terms.iter().map(|term| numbers[term]).collect();
+        ids.sort_unstable();
+        rows.push(store::TagRow { entry, tags, term_ids: ids });
+    }
+    store::put_tags(tx, slate.id, &rows)
+}
+
+/// What a PATCH of a file may change. What is `None` stays.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// Where to move it.
+    pub path: Option<FilePath>,
+    /// Another media type of the same bytes.
+    pub media_type: Option<String>,
+    /// Its own authority; `Some(None)` takes it away.
+    pub authority: Option<Option<Authority>>,
+    /// Whether readers are kept from it.
+    pub sensitive: Option<bool>,
+}
+
+/// The file at this very path, hidden or not, held for a write.
+///
+/// # Errors
+/// [`Code::NotFound`] for the slate or the file.
+pub fn get_to_write(tx: &mut Tx, ctx: &Ctx, slate: &str, path: &FilePath) -> Result<(Slate, Option<Head>)> {
+    let slate = slates::ops::get_to_write(tx, ctx, slate)?;
+    let head = store::heads(tx, slate.id, &[path.as_str()], true)?.remove(path.as_str());
+    Ok((slate, head))
+}
+
+/// Changes a file's settings or moves it; it keeps its identity and its history.
+///
+/// # Errors
+/// [`Code::NotFound`]; [`Code::NameConflict`] where the new path is taken; [`Code::Invalid`].
+pub fn change(tx: &mut Tx, ctx: &Ctx, slate: &str, path: &FilePath, change: &Change) -> Result<Head> {
+    let (slate, head) = get_to_write(tx, ctx, slate, path)?;
+    let mut head = head.ok_or_else(Error::not_found)?;
+    if let Some(error) = change.media_type.as_deref().and_then(check_media_type) {
+        return Err(error.into());
+    }
+    let media_type = change.media_type.clone().unwrap_or_else(|| head.media_type.clone());
+    let authority = change.authority.unwrap_or(head.authority);
+    let sensitive = change.sensitive.unwrap_or(head.sensitive);
+    if media_type != head.media_type || authority != head.authority || sensitive != head.sensitive {
+        store::set(tx, &head, &media_type, authority, sensitive, ctx.now)?;
+    }
+    if let Some(to) = change.path.as_ref().filter(|to| *to != path) {
+        head = store::heads(tx, slate.id, &[path.as_str()], false)?
+            .remove(path.as_str())
+            .ok_or_else(Error::not_found)?;
+        relocate(tx, ctx, &slate, &head, to)?;
+    }
+    let path = change.path.as_ref().unwrap_or(path);
+    store::heads(tx, slate.id, &[path.as_str()], false)?.remove(path.as_str()).ok_or_else(Error::not_found)
+}
+
+fn relocate(tx: &mut Tx, ctx: &Ctx, slate: &Slate, head: &Head, to: &FilePath) -> Result<()> {
+    let parent = to.parent();
+    let ensured = folders::ops::ensure(tx, slate, &BTreeSet::from([parent.clone()]), ctx.now)?;
+    let Some(folder) = ensured.folders.get(parent.as_str()) else {
+        let why = ensured.refused.get(parent.as_str()).copied();
+        return Err(Error::new(Code::NameConflict, why.unwrap_or("the folder cannot be made")));
+    };
+    if store::heads(tx, slate.id, &[to.as_str()], false)?.contains_key(to.as_str()) {
+        return Err(Error::new(Code::NameConflict, "a file of this name exists"));
+    }
+    // A file may be respelt in place: what its own name conflicts with is no conflict.
+    let respelt = head.path.nfc().eq(to.as_str().nfc());
+    if !respelt && let Some(why) = store::taken(tx, slate.id, &[to.as_str()])?.remove(to.as_str()) {
+        return Err(Error::new(Code::NameConflict, why));
+    }
+    let last = store::last_versions(tx, slate.id, &[to.as_str()])?.remove(to.as_str()).unwrap_or_default();
+    store::relocate(tx, slate.id, head, folder.id, to, last.max(head.version) + 1, ctx.now)
+}
+
+/// Deletes a file; its versions stay retrievable by citation for the slate's retention, unless `purge` scrubs them now.
+/// A file that was deleted before can still be purged.
+///
+/// # Errors
+/// [`Code::NotFound`].
+pub fn delete(tx: &mut Tx, ctx: &Ctx, slate: &str, path: &FilePath, purge: bool) -> Result<()> {
+    let (slate, head) = get_to_write(tx, ctx, slate, path)?;
+    let gone = match head {
+        Some(head) => {
+            store::delete(tx, &head, ctx.now)?;
+            vec![head.id]
+        }
+        None if purge => store::deleted_at_path(tx, slate.id, path.as_str())?,
+        None => Vec::new(),
+    };
+    if gone.is_empty() {
+        return Err(Error::not_found());
+    }
+    if purge {
+        folders::ops::purge(tx, &gone)?;
+    }
+    Ok(())
+}

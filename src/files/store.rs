@@ -1,0 +1,498 @@
+//! The files' SQL.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Binary, Bool, Integer, Jsonb, Nullable, Text, Timestamptz};
+use diesel::{QueryableByName, sql_query};
+use serde_json::Value;
+
+use super::head::Head;
+use super::ops::Entry;
+use super::path::FilePath;
+use crate::authority::Authority;
+use crate::db::Tx;
+use crate::error::Result;
+use crate::metatags::Tags;
+
+#[derive(QueryableByName)]
+struct HeadRow {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+    #[diesel(sql_type = BigInt)]
+    folder_id: i64,
+    #[diesel(sql_type = Text)]
+    path: String,
+    #[diesel(sql_type = BigInt)]
+    version: i64,
+    #[diesel(sql_type = BigInt)]
+    size: i64,
+    #[diesel(sql_type = Binary)]
+    sha256: Vec<u8>,
+    #[diesel(sql_type = Text)]
+    media_type: String,
+    #[diesel(sql_type = Bool)]
+    is_text: bool,
+    #[diesel(sql_type = Nullable<Text>)]
+    authority: Option<String>,
+    #[diesel(sql_type = Bool)]
+    sensitive: bool,
+    #[diesel(sql_type = Bool)]
+    hidden: bool,
+    #[diesel(sql_type = BigInt)]
+    revision: i64,
+    #[diesel(sql_type = BigInt)]
+    tags_revision: i64,
+    #[diesel(sql_type = Timestamptz)]
+    created_at: DateTime<Utc>,
+    #[diesel(sql_type = Timestamptz)]
+    updated_at: DateTime<Utc>,
+    #[diesel(sql_type = Nullable<Timestamptz>)]
+    source_modified_at: Option<DateTime<Utc>>,
+    #[diesel(sql_type = Nullable<Text>)]
+    source_version: Option<String>,
+}
+
+impl From<HeadRow> for Head {
+    fn from(row: HeadRow) -> Head {
+        Head {
+            id: row.id,
+            folder_id: row.folder_id,
+            path: row.path,
+            version: row.version,
+            size: row.size,
+            sha256: row.sha256,
+            media_type: row.media_type,
+            is_text: row.is_text,
+            authority: row.authority.as_deref().and_then(Authority::from_word),
+            sensitive: row.sensitive,
+            hidden: row.hidden,
+            revision: row.revision,
+            tags_revision: row.tags_revision,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+            source_modified_at: row.source_modified_at,
+            source_version: row.source_version,
+        }
+    }
+}
+
+#[derive(QueryableByName)]
+struct IdRow {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+}
+
+const HEAD: &str = "select f.id, f.folder_id, f.path, f.version, f.size, f.sha256, f.media_type, f.is_text, f.authority, \
+        f.sensitive, f.hidden, f.revision, t.revision as tags_revision, f.created_at, f.updated_at, \
+        v.source_modified_at, v.source_version \
+    from files f \
+    join file_tags t on t.tenant_id = $1 and t.folder_id = f.folder_id and t.name = f.name \
+    join file_versions v on v.tenant_id = $1 and v.file_id = f.id and v.version = f.version \
+    where f.tenant_id = $1 and f.slate_id = $2";
+
+/// The files at these very paths, hidden ones included, by path; locked in order of path where `lock` says so.
+pub(super) fn heads(tx: &mut Tx, slate: i64, paths: &[&str], lock: bool) -> Result<HashMap<String, Head>> {
+    let lock = if lock { " order by f.path for update of f" } else { "" };
+    let rows: Vec<HeadRow> = sql_query(format!("{HEAD} and f.path = any($3){lock}"))
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<BigInt, _>(slate)
+        .bind::<Array<Text>, _>(paths)
+        .load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| (row.path.clone(), row.into())).collect())
+}
+
+/// The file whose path is another spelling of `path`, by Unicode normal form C.
+pub(super) fn head_by_nfc(tx: &mut Tx, slate: i64, path: &str) -> Result<Option<Head>> {
+    let row: Option<HeadRow> = sql_query(format!("{HEAD} and f.nfc = normalize($3, NFC)"))
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<BigInt, _>(slate)
+        .bind::<Text, _>(path)
+        .get_result(tx.conn())
+        .optional()?;
+    Ok(row.map(Head::from))
+}
+
+#[derive(QueryableByName)]
+struct TakenRow {
+    #[diesel(sql_type = Text)]
+    path: String,
+    #[diesel(sql_type = Bool)]
+    by_folder: bool,
+}
+
+/// Which of these paths no file can have, and why: a folder has it, or something has another spelling of it.
+pub(super) fn taken(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<HashMap<String, &'static str>> {
+    let by_path = "select asked.path, true as by_folder from unnest($3) as asked (path) \
+         join folders d on d.tenant_id = $1 and d.slate_id = $2 and d.path = asked.path";
+    let by_spelling = " union all \
+         select asked.path, false from unnest($3) as asked (path) \
+         join files f on f.tenant_id = $1 and f.slate_id = $2 and f.nfc = normalize(asked.path, NFC) \
+              and f.path <> asked.path \
+         union all \
+         select asked.path, false from unnest($3) as asked (path) \
+         join folders d on d.tenant_id = $1 and d.slate_id = $2 and d.nfc = normalize(asked.path, NFC) \
+              and d.path <> asked.path";
+    let spelt = if paths.iter().all(|path| path.is_ascii()) { "" } else { by_spelling };
+    let rows: Vec<TakenRow> = sql_query(format!("{by_path}{spelt}"))
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<BigInt, _>(slate)
+        .bind::<Array<Text>, _>(paths)
+        .load(tx.conn())?;
+    let why = |by_folder| match by_folder {
+        true => "a folder of this name exists",
+        false => "a name that differs only in Unicode normal form exists in the folder",
+    };
+    Ok(rows.into_iter().map(|row| (row.path, why(row.by_folder))).collect())
+}
+
+#[derive(QueryableByName)]
+struct LastRow {
+    #[diesel(sql_type = Text)]
+    path: String,
+    #[diesel(sql_type = BigInt)]
+    version: i64,
+}
+
+/// The greatest version that each path ever had, whatever file was at it.
+pub(super) fn last_versions(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<HashMap<String, i64>> {
+    let rows: Vec<LastRow> = sql_query(
+        "select asked.path, last.version from unnest($3) as asked (path) \
+         cross join lateral (select v.version from file_versions v \
+             where v.tenant_id = $1 and v.slate_id = $2 and v.path = asked.path \
+             order by v.version desc limit 1) as last",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(slate)
+    .bind::<Array<Text>, _>(paths)
+    .load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| (row.path, row.version)).collect())
+}
+
+pub(super) fn new_identities(tx: &mut Tx, slate: i64, count: usize, now: DateTime<Utc>) -> Result<Vec<i64>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let rows: Vec<IdRow> = sql_query(
+        "insert into file_ids (tenant_id, slate_id, created_at) \
+         select $1, $2, $3 from generate_series(1, $4) returning id",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(slate)
+    .bind::<Timestamptz, _>(now)
+    .bind::<Integer, _>(count as i32)
+    .load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| row.id).collect())
+}
+
+/// Stores contents, each distinct one once; in the order of their hashes, so that two writers do not deadlock.
+pub(super) fn insert_blobs(tx: &mut Tx, entries: &[&Entry]) -> Result<()> {
+    let hashes: Vec<&[u8]> = entries.iter().map(|entry| &*entry.sha256).collect();
+    let contents: Vec<&[u8]> = entries.iter().map(|entry| &*entry.write.contents).collect();
+    sql_query(
+        "insert into blobs (tenant_id, sha256, data) \
+         select distinct on (sha256) $1, sha256, data from unnest($2, $3) as new (sha256, data) order by sha256 \
+         on conflict do nothing",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<Array<Binary>, _>(hashes)
+    .bind::<Array<Binary>, _>(contents)
+    .execute(tx.conn())?;
+    Ok(())
+}
+
+pub(super) fn insert_versions(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTime<Utc>) -> Result<()> {
+    let next = |entry: &&Entry| entry.next.unwrap_or_default();
+    sql_query(
+        "insert into file_versions (tenant_id, slate_id, path, version, file_id, sha256, size, media_type, is_text, \
+                                    source_modified_at, source_version, created_at) \
+         select $1, $2, path, version, file_id, sha256, size, media_type, is_text, modified, source, $3 \
+         from unnest($4, $5, $6, $7, $8, $9, $10, $11, $12) \
+              as new (path, version, file_id, sha256, size, media_type, is_text, modified, source)",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(slate)
+    .bind::<Timestamptz, _>(now)
+    .bind::<Array<Text>, _>(column(entries, |e| e.write.path.as_str()))
+    .bind::<Array<BigInt>, _>(column(entries, |e| next(&e).1))
+    .bind::<Array<BigInt>, _>(column(entries, |e| next(&e).0))
+    .bind::<Array<Binary>, _>(column(entries, |e| &*e.sha256))
+    .bind::<Array<BigInt>, _>(column(entries, |e| e.write.contents.len() as i64))
+    .bind::<Array<Text>, _>(column(entries, |e| &*e.media_type))
+    .bind::<Array<Bool>, _>(column(entries, |e| e.is_text))
+    .bind::<Array<Nullable<Timestamptz>>, _>(column(entries, |e| e.write.source_modified_at))
+    .bind::<Array<Nullable<Text>>, _>(column(entries, |e| e.write.source_version.as_deref()))
+    .execute(tx.conn())?;
+    Ok(())
+}
+
+fn column<'a, T>(entries: &[&'a Entry<'a>], of: impl Fn(&'a Entry<'a>) -> T) -> Vec<T> {
+    entries.iter().map(|entry| of(entry)).collect()
+}
+
+/// The columns of `files` that a write of contents sets, from arrays; `hidden` follows from the rest.
+const NEW_FILE: &str = "select new.*, d.id as folder_id, \
+        coalesce(new.sensitive, false) or d.hidden or coalesce(new.path ~ s.deny_regex, false) as hidden \
+    from unnest($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) as new \
+         (id, folder, name, path, version, sha256, size, media_type, is_text, authority, sensitive) \
+    join folders d on d.tenant_id = $1 and d.id = new.folder \
+    join tenant_settings s on s.tenant_id = $1";
+
+fn execute_files(
+    tx: &mut Tx,
+    slate: i64,
+    entries: &[&Entry],
+    now: DateTime<Utc>,
+    statement: String,
+) -> Result<()> {
+    let id = |entry: &Entry| match (&entry.next, &entry.head) {
+        (Some((id, version)), _) => (*id, *version),
+        (None, Some(head)) => (head.id, head.version),
+        (None, None) => (0, 0),
+    };
+    sql_query(statement)
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<BigInt, _>(slate)
+        .bind::<Timestamptz, _>(now)
+        .bind::<Array<BigInt>, _>(column(entries, |e| id(e).0))
+        .bind::<Array<BigInt>, _>(column(entries, |e| e.folder.id))
+        .bind::<Array<Text>, _>(column(entries, |e| String::from(e.write.path.name())))
+        .bind::<Array<Text>, _>(column(entries, |e| e.write.path.as_str()))
+        .bind::<Array<BigInt>, _>(column(entries, |e| id(e).1))
+        .bind::<Array<Binary>, _>(column(entries, |e| &*e.sha256))
+        .bind::<Array<BigInt>, _>(column(entries, |e| e.write.contents.len() as i64))
+        .bind::<Array<Text>, _>(column(entries, |e| &*e.media_type))
+        .bind::<Array<Bool>, _>(column(entries, |e| e.is_text))
+        .bind::<Array<Nullable<Text>>, _>(column(entries, |e| e.write.authority.map(Authority::as_str)))
+        .bind::<Array<Nullable<Bool>>, _>(column(entries, |e| e.write.sensitive))
+        .execute(tx.conn())?;
+    Ok(())
+}
+
+pub(super) fn insert_files(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTime<Utc>) -> Result<()> {
+    let statement = format!(
+        "insert into files (tenant_id, slate_id, id, folder_id, name, path, version, sha256, size, media_type, is_text, \
+                            authority, sensitive, hidden, created_at, updated_at) \
+         select $1, $2, n.id, n.folder_id, n.name, n.path, n.version, n.sha256, n.size, n.media_type, n.is_text, \
+                n.authority, coalesce(n.sensitive, false), n.hidden, $3, $3 from ({NEW_FILE}) as n"
+    );
+    execute_files(tx, slate, entries, now, statement)
+}
+
+pub(super) fn update_files(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTime<Utc>) -> Result<()> {
+    let statement = format!(
+        "update files f set version = n.version, sha256 = n.sha256, size = n.size, media_type = n.media_type, \
+                is_text = n.is_text, authority = coalesce(n.authority, f.authority), \
+                sensitive = coalesce(n.sensitive, f.sensitive), \
+                hidden = n.hidden or coalesce(n.sensitive, f.sensitive), \
+                revision = f.revision + (f.version = n.version)::int, updated_at = $3 \
+         from ({NEW_FILE}) as n where f.tenant_id = $1 and f.slate_id = $2 and f.id = n.id"
+    );
+    execute_files(tx, slate, entries, now, statement)?;
+    follow_hidden(tx, slate, column(entries, |e| e.write.path.as_str()))
+}
+
+/// Has the rows of metatags say what the files say of being hidden.
+fn follow_hidden(tx: &mut Tx, slate: i64, paths: Vec<&str>) -> Result<()> {
+    sql_query(
+        "update file_tags t set hidden = f.hidden from files f \
+         where t.tenant_id = $1 and t.slate_id = $2 and t.path = any($3) \
+           and f.tenant_id = $1 and f.slate_id = $2 and f.path = t.path and t.hidden <> f.hidden",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(slate)
+    .bind::<Array<Text>, _>(paths)
+    .execute(tx.conn())?;
+    Ok(())
+}
+
+/// The metatags of a file that is being written.
+pub(super) struct TagRow<'a> {
+    pub entry: &'a Entry<'a>,
+    pub tags: &'a Tags,
+    pub term_ids: Vec<i64>,
+}
+
+/// Sets metatags; those that are the same already stay untouched.
+pub(super) fn put_tags(tx: &mut Tx, slate: i64, rows: &[TagRow]) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    // Arrays of arrays must be of one length, so the numbers travel as text.
+    let numbers: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            let ids: Vec<String> = row.term_ids.iter().map(i64::to_string).collect();
+            format!("{{{}}}", ids.join(","))
+        })
+        .collect();
+    let tags: Vec<Value> = rows.iter().map(|row| Value::Object(row.tags.as_map().clone())).collect();
+    sql_query(
+        "insert into file_tags as t (tenant_id, slate_id, file_id, folder_id, name, path, hidden, tags, term_ids) \
+         select $1, $2, f.id, f.folder_id, f.name, f.path, f.hidden, new.tags, new.term_ids::bigint[] \
+         from unnest($3, $4, $5) as new (path, tags, term_ids) \
+         join files f on f.tenant_id = $1 and f.slate_id = $2 and f.path = new.path \
+         on conflict (tenant_id, folder_id, name) do update \
+            set tags = excluded.tags, term_ids = excluded.term_ids, revision = t.revision + 1 \
+            where t.tags <> excluded.tags",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(slate)
+    .bind::<Array<Text>, _>(rows.iter().map(|row| row.entry.write.path.as_str()).collect::<Vec<_>>())
+    .bind::<Array<Jsonb>, _>(tags)
+    .bind::<Array<Text>, _>(numbers)
+    .execute(tx.conn())?;
+    Ok(())
+}
+
+/// Sets a file's metatags alone.
+pub(super) fn set_tags(tx: &mut Tx, head: &Head, tags: &Tags, term_ids: &[i64]) -> Result<()> {
+    sql_query(
+        "update file_tags set tags = $4, term_ids = $5, revision = revision + 1 \
+         where tenant_id = $1 and folder_id = $2 and file_id = $3 and name = $6 and tags <> $4",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(head.folder_id)
+    .bind::<BigInt, _>(head.id)
+    .bind::<Jsonb, _>(Value::Object(tags.as_map().clone()))
+    .bind::<Array<BigInt>, _>(term_ids)
+    .bind::<Text, _>(head.path.rsplit('/').next().unwrap_or_default())
+    .execute(tx.conn())?;
+    Ok(())
+}
+
+#[derive(QueryableByName)]
+struct TagsRow {
+    #[diesel(sql_type = Jsonb)]
+    tags: Value,
+}
+
+/// The metatags of a live file.
+pub(super) fn tags(tx: &mut Tx, slate: i64, path: &str) -> Result<Option<Tags>> {
+    let row: Option<TagsRow> =
+        sql_query("select tags from file_tags where tenant_id = $1 and slate_id = $2 and path = $3")
+            .bind::<BigInt, _>(tx.tenant())
+            .bind::<BigInt, _>(slate)
+            .bind::<Text, _>(path)
+            .get_result(tx.conn())
+            .optional()?;
+    Ok(row.map(|row| Tags::stored(row.tags)))
+}
+
+/// Sets what is not contents.
+pub(super) fn set(
+    tx: &mut Tx,
+    head: &Head,
+    media_type: &str,
+    authority: Option<Authority>,
+    sensitive: bool,
+    now: DateTime<Utc>,
+) -> Result<()> {
+    sql_query(
+        "update files f set media_type = $3, authority = $4, sensitive = $5, updated_at = $6, revision = f.revision + 1, \
+                hidden = $5 or d.hidden or coalesce(f.path ~ s.deny_regex, false) \
+         from folders d, tenant_settings s \
+         where f.tenant_id = $1 and f.id = $2 and d.tenant_id = $1 and d.id = f.folder_id and s.tenant_id = $1",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(head.id)
+    .bind::<Text, _>(media_type)
+    .bind::<Nullable<Text>, _>(authority.map(Authority::as_str))
+    .bind::<Bool, _>(sensitive)
+    .bind::<Timestamptz, _>(now)
+    .execute(tx.conn())?;
+    sql_query(
+        "update file_tags t set hidden = f.hidden from files f where f.tenant_id = $1 and f.id = $2 \
+             and t.tenant_id = $1 and t.folder_id = f.folder_id and t.name = f.name and t.hidden <> f.hidden",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(head.id)
+    .execute(tx.conn())?;
+    Ok(())
+}
+
+/// Moves a file: a new version with the same bytes, at the new path.
+pub(super) fn relocate(
+    tx: &mut Tx,
+    slate: i64,
+    head: &Head,
+    folder: i64,
+    to: &FilePath,
+    version: i64,
+    now: DateTime<Utc>,
+) -> Result<()> {
+    let name = String::from(to.name());
+    sql_query(
+        "insert into file_versions (tenant_id, slate_id, path, version, file_id, sha256, size, media_type, is_text, \
+                                    source_modified_at, source_version, created_at) \
+         select $1, $2, $3, $4, v.file_id, v.sha256, v.size, f.media_type, v.is_text, v.source_modified_at, \
+                v.source_version, $5 \
+         from file_versions v join files f on f.tenant_id = $1 and f.id = v.file_id \
+         where v.tenant_id = $1 and v.file_id = $6 and v.version = $7",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(slate)
+    .bind::<Text, _>(to.as_str())
+    .bind::<BigInt, _>(version)
+    .bind::<Timestamptz, _>(now)
+    .bind::<BigInt, _>(head.id)
+    .bind::<BigInt, _>(head.version)
+    .execute(tx.conn())?;
+    sql_query(
+        "update files f set folder_id = $3, name = $4, path = $5, version = $6, updated_at = $7, \
+                hidden = f.sensitive or d.hidden or coalesce($5 ~ s.deny_regex, false) \
+         from folders d, tenant_settings s \
+         where f.tenant_id = $1 and f.id = $2 and d.tenant_id = $1 and d.id = $3 and s.tenant_id = $1",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(head.id)
+    .bind::<BigInt, _>(folder)
+    .bind::<Text, _>(&name)
+    .bind::<Text, _>(to.as_str())
+    .bind::<BigInt, _>(version)
+    .bind::<Timestamptz, _>(now)
+    .execute(tx.conn())?;
+    sql_query(
+        "update file_tags t set folder_id = f.folder_id, name = f.name, path = f.path, hidden = f.hidden from files f \
+         where f.tenant_id = $1 and f.id = $2 and t.tenant_id = $1 and t.slate_id = $3 and t.path = $4",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(head.id)
+    .bind::<BigInt, _>(slate)
+    .bind::<Text, _>(&head.path)
+    .execute(tx.conn())?;
+    Ok(())
+}
+
+pub(super) fn delete(tx: &mut Tx, head: &Head, now: DateTime<Utc>) -> Result<()> {
+    sql_query("update file_ids set deleted_at = $3 where tenant_id = $1 and id = $2")
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<BigInt, _>(head.id)
+        .bind::<Timestamptz, _>(now)
+        .execute(tx.conn())?;
+    sql_query("delete from file_tags where tenant_id = $1 and folder_id = $2 and file_id = $3")
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<BigInt, _>(head.folder_id)
+        .bind::<BigInt, _>(head.id)
+        .execute(tx.conn())?;
+    sql_query("delete from files where tenant_id = $1 and id = $2")
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<BigInt, _>(head.id)
+        .execute(tx.conn())?;
+    Ok(())
+}
+
+/// The deleted files that ended at this path.
+pub(super) fn deleted_at_path(tx: &mut Tx, slate: i64, path: &str) -> Result<Vec<i64>> {
+    let rows: Vec<IdRow> = sql_query(
+        "select distinct i.id from file_versions v join file_ids i on i.tenant_id = $1 and i.id = v.file_id \
+         where v.tenant_id = $1 and v.slate_id = $2 and v.path = $3 and i.deleted_at is not null \
+           and v.purged_at is null",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(slate)
+    .bind::<Text, _>(path)
+    .load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| row.id).collect())
+}

@@ -1,0 +1,49 @@
+//! Reading and setting the metatags of one file.
+
+use super::head::Head;
+use super::path::FilePath;
+use super::{ops, read, store};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::{Error, Result};
+use crate::metatags::{self, Tags, terms};
+use crate::slates::Slate;
+
+/// A file's metatags, and the file.
+///
+/// # Errors
+/// [`Code::NotFound`](crate::error::Code::NotFound), for a hidden file too.
+pub fn get(tx: &mut Tx, ctx: &Ctx, slate: &str, path: &FilePath) -> Result<(Head, Tags)> {
+    let (slate, head) = read::get(tx, ctx, slate, path)?;
+    let tags = store::tags(tx, slate.id, &head.path)?.unwrap_or_default();
+    Ok((head, tags))
+}
+
+/// Sets a file's metatags to what `decide` makes of those it has.
+///
+/// # Errors
+/// [`Code::NotFound`](crate::error::Code::NotFound); what `decide` says; [`Code::Invalid`](crate::error::Code::Invalid)
+/// for a type that the slate does not allow.
+pub fn set(
+    tx: &mut Tx,
+    ctx: &Ctx,
+    slate: &str,
+    path: &FilePath,
+    decide: impl FnOnce(&Slate, &Head, &Tags) -> Result<Tags>,
+) -> Result<(Head, Tags)> {
+    let (slate, head) = ops::get_to_write(tx, ctx, slate, path)?;
+    let head = head.ok_or_else(Error::not_found)?;
+    let before = store::tags(tx, slate.id, &head.path)?.unwrap_or_default();
+    let tags = decide(&slate, &head, &before)?;
+    let wrong = tags.check_types(&slate.metatag_types, "");
+    if !wrong.is_empty() {
+        return Err(Error::invalid(wrong));
+    }
+    let found = terms::terms(&tags);
+    let numbers = metatags::store::intern(tx, &found)?;
+    let mut ids: Vec<i64> = found.iter().map(|term| numbers[term]).collect();
+    ids.sort_unstable();
+    store::set_tags(tx, &head, &tags, &ids)?;
+    let (_, head) = ops::get_to_write(tx, ctx, &slate.name, path)?;
+    Ok((head.ok_or_else(Error::not_found)?, tags))
+}

@@ -1,0 +1,320 @@
+//! The folders' SQL, and what happens to all that lies below one.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Bool, Nullable, Text, Timestamptz};
+use diesel::{QueryableByName, sql_query};
+
+use crate::db::Tx;
+use crate::db::schema::folders;
+use crate::error::Result;
+
+#[derive(Queryable, Selectable, QueryableByName)]
+#[diesel(table_name = folders)]
+pub(super) struct FolderRow {
+    pub id: i64,
+    pub path: String,
+    pub authority: Option<String>,
+    pub sensitive: bool,
+    pub hidden: bool,
+    pub created_at: DateTime<Utc>,
+}
+
+#[derive(QueryableByName)]
+struct PathRow {
+    #[diesel(sql_type = Text)]
+    path: String,
+}
+
+#[derive(QueryableByName)]
+struct IdRow {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+}
+
+/// Folders by path, held against being moved or deleted where `hold` says so.
+pub(super) fn find_many(tx: &mut Tx, slate: i64, paths: &[&str], hold: bool) -> Result<Vec<FolderRow>> {
+    let lock = if hold { " for key share" } else { "" };
+    let rows = sql_query(format!(
+        "select id, path, authority, sensitive, hidden, created_at from folders \
+         where tenant_id = $1 and slate_id = $2 and path = any($3) order by path{lock}"
+    ))
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(slate)
+    .bind::<Array<Text>, _>(paths)
+    .load(tx.conn())?;
+    Ok(rows)
+}
+
+pub(super) fn find(tx: &mut Tx, slate: i64, path: &str) -> Result<Option<FolderRow>> {
+    let row = folders::table
+        .filter(folders::tenant_id.eq(tx.tenant()).and(folders::slate_id.eq(slate)))
+        .filter(folders::path.eq(path))
+        .select(FolderRow::as_select())
+        .first(tx.conn())
+        .optional()?;
+    Ok(row)
+}
+
+/// The folder whose path is another spelling of `path`, by Unicode normal form C.
+pub(super) fn find_by_nfc(tx: &mut Tx, slate: i64, path: &str) -> Result<Option<FolderRow>> {
+    let row = sql_query(
+        "select id, path, authority, sensitive, hidden, created_at from folders \
+         where tenant_id = $1 and slate_id = $2 and nfc = normalize($3, NFC)",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(slate)
+    .bind::<Text, _>(path)
+    .get_result(tx.conn())
+    .optional()?;
+    Ok(row)
+}
+
+/// Locks folders so that nothing comes into being in them meanwhile.
+pub(super) fn lock(tx: &mut Tx, ids: &[i64]) -> Result<()> {
+    sql_query("select id from folders where tenant_id = $1 and id = any($2) order by id for update")
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<Array<BigInt>, _>(ids)
+        .load::<IdRow>(tx.conn())?;
+    Ok(())
+}
+
+/// Which of these paths, or of their other spellings, a file has.
+pub(super) fn files_at(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<Vec<String>> {
+    let rows: Vec<PathRow> = sql_query(
+        "select asked.path from unnest($3) as asked (path) where exists ( \
+             select from files f where f.tenant_id = $1 and f.slate_id = $2 and f.path = asked.path) \
+         or (octet_length(asked.path) > char_length(asked.path) and exists ( \
+             select from files f where f.tenant_id = $1 and f.slate_id = $2 and f.nfc = normalize(asked.path, NFC)))",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(slate)
+    .bind::<Array<Text>, _>(paths)
+    .load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| row.path).collect())
+}
+
+/// Which of these paths differ from a folder's in Unicode normal form alone.
+pub(super) fn misspelt(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<Vec<String>> {
+    let rows: Vec<PathRow> = sql_query(
+        "select asked.path from unnest($3) as asked (path) join folders f on f.tenant_id = $1 and f.slate_id = $2 \
+             and f.nfc = normalize(asked.path, NFC) and f.path <> asked.path",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(slate)
+    .bind::<Array<Text>, _>(paths)
+    .load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| row.path).collect())
+}
+
+/// A folder to make: its path, its name and its parent.
+pub(super) struct NewFolder<'a> {
+    pub path: &'a str,
+    pub name: &'a str,
+    pub parent: i64,
+}
+
+pub(super) fn insert(
+    tx: &mut Tx,
+    slate: i64,
+    new: &[NewFolder],
+    now: DateTime<Utc>,
+) -> Result<Vec<FolderRow>> {
+    let (mut paths, mut names, mut parents) = (Vec::new(), Vec::new(), Vec::new());
+    for folder in new {
+        paths.push(folder.path);
+        names.push(folder.name);
+        parents.push(folder.parent);
+    }
+    let rows = sql_query(
+        "insert into folders (tenant_id, slate_id, path, name, parent_id, created_at, hidden) \
+         select $1, $2, new.path, new.name, new.parent, $6, p.hidden or coalesce(new.path || '/' ~ s.deny_regex, false) \
+         from unnest($3, $4, $5) as new (path, name, parent) \
+         join folders p on p.tenant_id = $1 and p.id = new.parent \
+         join tenant_settings s on s.tenant_id = $1 \
+         returning id, path, authority, sensitive, hidden, created_at",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(slate)
+    .bind::<Array<Text>, _>(paths)
+    .bind::<Array<Text>, _>(names)
+    .bind::<Array<BigInt>, _>(parents)
+    .bind::<Timestamptz, _>(now)
+    .load(tx.conn())?;
+    Ok(rows)
+}
+
+pub(super) fn set(tx: &mut Tx, id: i64, authority: Option<&str>, sensitive: bool) -> Result<()> {
+    diesel::update(folders::table.filter(folders::tenant_id.eq(tx.tenant()).and(folders::id.eq(id))))
+        .set((folders::authority.eq(authority), folders::sensitive.eq(sensitive)))
+        .execute(tx.conn())?;
+    Ok(())
+}
+
+/// The part of a tree that an operation is about: a folder and all below it. The bounds are those of the paths below.
+pub(super) struct Tree<'a> {
+    pub slate: i64,
+    pub path: &'a str,
+    pub from: String,
+    pub to: String,
+}
+
+impl<'a> Tree<'a> {
+    pub fn new(slate: i64, path: &'a str) -> Tree<'a> {
+        // '0' is the character after '/'.
+        Tree { slate, path, from: format!("{path}/"), to: format!("{path}0") }
+    }
+}
+
+#[derive(QueryableByName)]
+pub(super) struct Extent {
+    #[diesel(sql_type = Bool)]
+    pub empty: bool,
+    /// Bytes of the longest path below.
+    #[diesel(sql_type = BigInt)]
+    pub bytes: i64,
+    /// Levels of the deepest path below.
+    #[diesel(sql_type = BigInt)]
+    pub levels: i64,
+}
+
+pub(super) fn extent(tx: &mut Tx, tree: &Tree) -> Result<Extent> {
+    let row = sql_query(
+        "select count(*) = 0 as empty, coalesce(max(octet_length(path)), 0)::bigint as bytes, \
+                coalesce(max(array_length(string_to_array(path, '/'), 1)), 0)::bigint as levels \
+         from (select path from files where tenant_id = $1 and slate_id = $2 and path >= $3 and path < $4 \
+               union all \
+               select path from folders where tenant_id = $1 and slate_id = $2 and path >= $3 and path < $4) as below",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(tree.slate)
+    .bind::<Text, _>(&tree.from)
+    .bind::<Text, _>(&tree.to)
+    .get_result(tx.conn())?;
+    Ok(row)
+}
+
+/// Moves a folder, and writes a new version of every file below at its new path.
+pub(super) fn relocate(tx: &mut Tx, tree: &Tree, to: &NewFolder, now: DateTime<Utc>) -> Result<()> {
+    let moved = "$5 || substr(x.path, char_length($6) + 1)";
+    let bound = "x.tenant_id = $1 and x.slate_id = $2 and x.path >= $3 and x.path < $4";
+    let statements = [
+        format!("update folders x set path = {moved} where {bound}"),
+        format!(
+            "insert into file_versions (tenant_id, slate_id, path, version, file_id, sha256, size, media_type, is_text, \
+                                        source_modified_at, source_version, created_at) \
+             select $1, $2, m.path, greatest(m.version, coalesce((select max(o.version) from file_versions o \
+                        where o.tenant_id = $1 and o.slate_id = $2 and o.path = m.path), 0)) + 1, \
+                    v.file_id, v.sha256, v.size, v.media_type, v.is_text, v.source_modified_at, v.source_version, $7 \
+             from (select x.id, x.version, {moved} as path from files x where {bound}) as m \
+             join file_versions v on v.tenant_id = $1 and v.file_id = m.id and v.version = m.version"
+        ),
+        format!(
+            "update files x set path = {moved}, updated_at = $7, version = (select max(v.version) from file_versions v \
+                        where v.tenant_id = $1 and v.file_id = x.id) where {bound}"
+        ),
+        format!("update file_tags x set path = {moved} where {bound}"),
+    ];
+    for statement in statements {
+        sql_query(statement)
+            .bind::<BigInt, _>(tx.tenant())
+            .bind::<BigInt, _>(tree.slate)
+            .bind::<Text, _>(&tree.from)
+            .bind::<Text, _>(&tree.to)
+            .bind::<Text, _>(to.path)
+            .bind::<Text, _>(tree.path)
+            .bind::<Timestamptz, _>(now)
+            .execute(tx.conn())?;
+    }
+    diesel::update(folders::table)
+        .filter(folders::tenant_id.eq(tx.tenant()).and(folders::slate_id.eq(tree.slate)))
+        .filter(folders::path.eq(tree.path))
+        .set((folders::path.eq(to.path), folders::name.eq(to.name), folders::parent_id.eq(to.parent)))
+        .execute(tx.conn())?;
+    Ok(())
+}
+
+/// Takes all files below out of every listing and query, and gives their numbers.
+pub(super) fn delete_files(tx: &mut Tx, tree: &Tree, now: DateTime<Utc>) -> Result<Vec<i64>> {
+    let whole = tree.path.is_empty();
+    let rows: Vec<IdRow> = sql_query(
+        "update file_ids i set deleted_at = $6 from files f where i.tenant_id = $1 and f.tenant_id = $1 and i.id = f.id \
+             and f.slate_id = $2 and ($5 or (f.path >= $3 and f.path < $4)) returning i.id",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(tree.slate)
+    .bind::<Text, _>(&tree.from)
+    .bind::<Text, _>(&tree.to)
+    .bind::<Bool, _>(whole)
+    .bind::<Timestamptz, _>(now)
+    .load(tx.conn())?;
+    for table in ["file_tags", "files"] {
+        sql_query(format!(
+            "delete from {table} where tenant_id = $1 and slate_id = $2 and ($5 or (path >= $3 and path < $4))"
+        ))
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<BigInt, _>(tree.slate)
+        .bind::<Text, _>(&tree.from)
+        .bind::<Text, _>(&tree.to)
+        .bind::<Bool, _>(whole)
+        .execute(tx.conn())?;
+    }
+    Ok(rows.into_iter().map(|row| row.id).collect())
+}
+
+/// Deletes a folder and those below it, from which all files have gone.
+pub(super) fn delete(tx: &mut Tx, tree: &Tree) -> Result<()> {
+    sql_query(
+        "delete from folders where tenant_id = $1 and slate_id = $2 \
+         and ($5 = '' or path = $5 or (path >= $3 and path < $4))",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(tree.slate)
+    .bind::<Text, _>(&tree.from)
+    .bind::<Text, _>(&tree.to)
+    .bind::<Text, _>(tree.path)
+    .execute(tx.conn())?;
+    Ok(())
+}
+
+/// Scrubs the bytes of all versions of these files, where nothing else keeps them.
+pub(super) fn purge(tx: &mut Tx, files: &[i64]) -> Result<()> {
+    sql_query(
+        "select purge_versions($1, array_agg(file_id), array_agg(version)) from file_versions \
+         where tenant_id = $1 and file_id = any($2)",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<Array<BigInt>, _>(files)
+    .execute(tx.conn())?;
+    Ok(())
+}
+
+/// Sets every `hidden` anew, in one slate or in all of the tenant's.
+pub(super) fn rehide(tx: &mut Tx, slate: Option<i64>) -> Result<()> {
+    let statements = [
+        "with marked as materialized (select f.slate_id, f.path from folders f, tenant_settings s \
+             where f.tenant_id = $1 and s.tenant_id = $1 and ($2 is null or f.slate_id = $2) \
+               and (f.sensitive or coalesce(f.path || '/' ~ s.deny_regex, false))), \
+         right_now as (select f.id, exists (select from marked m where m.slate_id = f.slate_id \
+                 and (m.path = '' or f.path = m.path or starts_with(f.path, m.path || '/'))) as hidden \
+             from folders f where f.tenant_id = $1 and ($2 is null or f.slate_id = $2)) \
+         update folders f set hidden = n.hidden from right_now n \
+         where f.tenant_id = $1 and f.id = n.id and f.hidden <> n.hidden",
+        "update files f set hidden = n.hidden from ( \
+             select f.id, f.sensitive or d.hidden or coalesce(f.path ~ s.deny_regex, false) as hidden \
+             from files f join folders d on d.tenant_id = $1 and d.id = f.folder_id \
+             join tenant_settings s on s.tenant_id = $1 \
+             where f.tenant_id = $1 and ($2 is null or f.slate_id = $2)) as n \
+         where f.tenant_id = $1 and f.id = n.id and f.hidden <> n.hidden",
+        "update file_tags t set hidden = f.hidden from files f \
+         where t.tenant_id = $1 and f.tenant_id = $1 and t.slate_id = f.slate_id and t.path = f.path \
+           and ($2 is null or f.slate_id = $2) and t.hidden <> f.hidden",
+    ];
+    for statement in statements {
+        sql_query(statement)
+            .bind::<BigInt, _>(tx.tenant())
+            .bind::<Nullable<BigInt>, _>(slate)
+            .execute(tx.conn())?;
+    }
+    Ok(())
+}
