@@ -44,6 +44,7 @@ codes! {
     NotFound             "not_found"              404 "There is no such thing";
     MethodNotAllowed     "method_not_allowed"     405 "The path does not take this method";
     NotAcceptable        "not_acceptable"         406 "None of the accepted media types can be given";
+    RequestTimeout       "request_timeout"        408 "The request did not come in time";
     AlreadyExists        "already_exists"         409 "It exists already";
     NameConflict         "name_conflict"          409 "The name is taken in its folder";
     FolderNotEmpty       "folder_not_empty"       409 "The folder is not empty";

@@ -1,0 +1,31 @@
+//! What every front door stands on: the same for the server, the command line and the tests.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+
+use crate::config::Config;
+use crate::db::Db;
+
+/// The service. Cheap to clone.
+#[derive(Clone)]
+pub struct App {
+    /// The database.
+    pub db: Db,
+    /// A permit for each request body above 1 MiB that may be in memory at once.
+    pub large_bodies: Arc<Semaphore>,
+    /// SHA-256 of the operator token; `None` closes the operator's routes.
+    pub operator_token: Option<[u8; 32]>,
+}
+
+impl App {
+    /// The service over a pool.
+    pub fn new(db: Db, config: &Config) -> App {
+        App {
+            db,
+            large_bodies: Arc::new(Semaphore::new(config.max_large_bodies.into())),
+            operator_token: config.operator_token.as_ref().map(|token| Sha256::digest(token.expose()).into()),
+        }
+    }
+}

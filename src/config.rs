@@ -1,0 +1,153 @@
+//! The service's configuration: flags, then environment, then defaults (REST contract, "Running it").
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+/// Text that is never printed: a token, or a URL that may hold a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text itself.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl FromStr for Secret {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Secret, &'static str> {
+        if text.is_empty() { Err("must not be empty") } else { Ok(Secret(text.to_owned())) }
+    }
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Which database, and as whom. Shared by every subcommand that needs one.
+#[derive(Debug, Clone, clap::Args)]
+pub struct DatabaseConfig {
+    /// Connection URL of the service's own login, postgres://user:password@host/database: a member of the application
+    /// role and nothing more. Unset: an embedded Postgres in the data directory
+    #[arg(long, env = "SLATEBASE_DATABASE_URL", hide_env_values = true, value_name = "URL")]
+    pub database_url: Option<Secret>,
+
+    /// Connection URL of a login that may create roles and the schema; migrations use it. Unset: the schema must be
+    /// current already
+    #[arg(long, env = "SLATEBASE_MIGRATE_DATABASE_URL", hide_env_values = true, value_name = "URL")]
+    pub migrate_database_url: Option<Secret>,
+
+    /// Where the embedded Postgres keeps its data. Unset: the user's data directory, or /var/lib/slatebase as root
+    #[arg(long, env = "SLATEBASE_DATA_DIR", value_name = "DIRECTORY")]
+    pub data_dir: Option<PathBuf>,
+
+    /// Connections to the database, at most; also how many requests use it at once
+    #[arg(long, env = "SLATEBASE_POOL_SIZE", default_value_t = 16, value_name = "COUNT",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub pool_size: u32,
+
+    /// No statement runs longer, in milliseconds; a request that runs into it is answered 503
+    #[arg(long, env = "SLATEBASE_STATEMENT_TIMEOUT_MS", default_value_t = 10_000, value_name = "MILLISECONDS",
+          value_parser = clap::value_parser!(u32).range(100..=3_600_000))]
+    pub statement_timeout_ms: u32,
+}
+
+impl DatabaseConfig {
+    /// How the pool over `url` is made.
+    pub fn pool(&self, url: impl Into<String>) -> crate::db::PoolOptions {
+        crate::db::PoolOptions {
+            url: url.into(),
+            size: self.pool_size,
+            statement_timeout: Duration::from_millis(self.statement_timeout_ms.into()),
+        }
+    }
+}
+
+/// How the service is served.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Config {
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, env = "SLATEBASE_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDRESS:PORT")]
+    pub listen: String,
+
+    /// The token that makes and erases tenants and their keys. Unset: none of that is possible over HTTP
+    #[arg(long, env = "SLATEBASE_OPERATOR_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub operator_token: Option<Secret>,
+
+    /// Threads that take requests. Unset: one a core, never more than --pool-size
+    #[arg(long, env = "SLATEBASE_WORKERS", value_name = "COUNT",
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub workers: Option<u16>,
+
+    /// Request bodies above 1 MiB that are held in memory at once; further ones wait, then get 503. One takes up to
+    /// 90 MiB
+    #[arg(long, env = "SLATEBASE_MAX_LARGE_BODIES", default_value_t = 4, value_name = "COUNT",
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub max_large_bodies: u16,
+
+    /// How log lines are written, to standard error
+    #[arg(long, env = "SLATEBASE_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
+    pub log_format: LogFormat,
+
+    /// What is logged: a level (error, warn, info, debug, trace), or directives such as info,slatebase::db=debug
+    #[arg(long, env = "SLATEBASE_LOG", default_value = "info", value_name = "FILTER")]
+    pub log: String,
+
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseConfig,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command, FromArgMatches};
+
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<Config, clap::Error> {
+        let command = Config::augment_args(Command::new("slatebase"));
+        Config::from_arg_matches(&command.try_get_matches_from(args)?)
+    }
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let config =
+            parse(&["", "--operator-token", "hunter2", "--database-url", "postgres://u:hunter2@h/d"]);
+        let config = config.unwrap();
+        assert_eq!(config.operator_token.as_ref().unwrap().expose(), "hunter2");
+        assert!(!format!("{config:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        for args in [["", "--operator-token", ""], ["", "--pool-size", "0"], ["", "--max-large-bodies", "0"]]
+        {
+            assert!(parse(&args).is_err(), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn the_help_tells_the_environment() {
+        let help = Config::augment_args(Command::new("slatebase")).render_long_help().to_string();
+        for name in ["SLATEBASE_LISTEN", "SLATEBASE_DATABASE_URL", "SLATEBASE_MIGRATE_DATABASE_URL"] {
+            assert!(help.contains(name), "{name}");
+        }
+    }
+}

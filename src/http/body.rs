@@ -1,0 +1,130 @@
+//! Request bodies, read under a limit.
+//!
+//! Every route has one: [`DEFAULT_LIMIT`], or what it names itself. Past it the answer is 413, and a body that stops
+//! coming is 408. Bodies above [`LARGE`] need one of a fixed number of permits, which is held for as long as the request
+//! is, so that the memory that they take is bounded.
+
+use std::time::Duration;
+
+use actix_web::dev::Payload;
+use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use actix_web::web::{self, Bytes, BytesMut};
+use actix_web::{FromRequest, HttpMessage, HttpRequest};
+use futures_util::StreamExt;
+use futures_util::future::LocalBoxFuture;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::app::App;
+use crate::error::{Code, Error, Result};
+
+/// Bytes that a body may have where the route names no other limit.
+pub const DEFAULT_LIMIT: usize = 1 << 20;
+
+/// Bytes above which a body needs a permit.
+pub const LARGE: usize = 1 << 20;
+
+/// How long a large body waits for a permit.
+const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// How long the next piece of a body may take to come.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// The body as it came, at most `LIMIT` bytes.
+pub struct Raw<const LIMIT: usize = DEFAULT_LIMIT>(pub Bytes);
+
+impl<const LIMIT: usize> FromRequest for Raw<LIMIT> {
+    type Error = Error;
+    type Future = LocalBoxFuture<'static, Result<Self>>;
+
+    fn from_request(req: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let (req, mut payload) = (req.clone(), payload.take());
+        Box::pin(async move { read(&req, &mut payload, LIMIT).await.map(Raw) })
+    }
+}
+
+/// The permit of a large body, kept with its request.
+struct Permit(#[allow(dead_code, reason = "it is held, not read")] OwnedSemaphorePermit);
+
+/// Reads the whole body.
+///
+/// # Errors
+/// 413 past `limit`; 415 for a compressed body; 408 when it stops coming; 503 when too many large bodies are in memory.
+pub async fn read(req: &HttpRequest, payload: &mut Payload, limit: usize) -> Result<Bytes> {
+    refuse_encoded(req)?;
+    let announced: Option<u64> =
+        req.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    if announced.is_some_and(|length| length > limit as u64) {
+        return Err(too_large(limit));
+    }
+    if announced.is_some_and(|length| length > LARGE as u64) {
+        admit_large(req).await?;
+    }
+    let Some(first) = next(payload).await? else { return Ok(Bytes::new()) };
+    let Some(second) = next(payload).await? else { return within(first, limit) };
+    let mut body = BytesMut::with_capacity(announced.map_or(0, |length| length as usize));
+    body.extend_from_slice(&first);
+    let mut piece = Some(second);
+    while let Some(bytes) = piece {
+        let length = body.len() + bytes.len();
+        if length > limit {
+            return Err(too_large(limit));
+        }
+        if length > LARGE {
+            admit_large(req).await?;
+        }
+        body.extend_from_slice(&bytes);
+        piece = next(payload).await?;
+    }
+    Ok(body.freeze())
+}
+
+/// The next piece of a body, or none at its end; for routes that read one as a stream.
+///
+/// # Errors
+/// 408 when it takes too long; 400 when the connection breaks or the framing is wrong.
+pub async fn next(payload: &mut Payload) -> Result<Option<Bytes>> {
+    match tokio::time::timeout(SILENCE, payload.next()).await {
+        Err(_) => Err(Error::new(Code::RequestTimeout, "the body stopped coming")),
+        Ok(None) => Ok(None),
+        Ok(Some(Ok(bytes))) => Ok(Some(bytes)),
+        Ok(Some(Err(error))) => Err(Error {
+            source: Some(anyhow::anyhow!("{error}")),
+            ..Error::new(Code::BadRequest, "the body ended early or is framed wrongly")
+        }),
+    }
+}
+
+/// Waits for the permit to hold a large body in memory, unless the request has one.
+///
+/// # Errors
+/// [`Code::Overloaded`] when none comes free in time.
+pub async fn admit_large(req: &HttpRequest) -> Result<()> {
+    if req.extensions().contains::<Permit>() {
+        return Ok(());
+    }
+    let app = req.app_data::<web::Data<App>>().ok_or_else(super::auth::no_app)?;
+    let permit = tokio::time::timeout(PATIENCE, app.large_bodies.clone().acquire_owned())
+        .await
+        .map_err(|_| Error::new(Code::Overloaded, "too many large bodies are in transit"))?
+        .map_err(Error::internal)?;
+    req.extensions_mut().insert(Permit(permit));
+    Ok(())
+}
+
+/// Bodies are taken as they are: a small one could unpack to any size.
+fn refuse_encoded(req: &HttpRequest) -> Result<()> {
+    match req.headers().get(CONTENT_ENCODING) {
+        Some(encoding) if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") => {
+            Err(Error::new(Code::UnsupportedMediaType, "a body must have no Content-Encoding"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn within(body: Bytes, limit: usize) -> Result<Bytes> {
+    if body.len() > limit { Err(too_large(limit)) } else { Ok(body) }
+}
+
+fn too_large(limit: usize) -> Error {
+    Error::new(Code::BodyTooLarge, format!("the body may have at most {limit} bytes here"))
+}

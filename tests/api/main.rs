@@ -1,0 +1,9 @@
+//! The API, through the real server against a real Postgres; one file a feature.
+
+mod idempotency;
+mod openapi;
+mod problems;
+mod service;
+#[allow(dead_code, reason = "each feature's tests use a part of it")]
+mod support;
+mod tenants;

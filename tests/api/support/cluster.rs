@@ -1,0 +1,120 @@
+//! One Postgres for the run, without fsync; each test has a database of its own, copied from a migrated template.
+
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use diesel::sql_types::Text;
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::{Pid, geteuid};
+use sha2::{Digest, Sha256};
+use slatebase::db::embedded::{self, Embedded, Options};
+use slatebase::db::migrate::{self, ServiceLogin};
+
+/// What the service logs in as: no owner of anything.
+const SERVICE: &str = "slatebase_test_service";
+
+struct Cluster {
+    postgres: Embedded,
+    template: String,
+}
+
+fn cluster() -> &'static Cluster {
+    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+    CLUSTER.get_or_init(|| {
+        // Root's server runs as another account, which could not enter a directory of root's home.
+        let directory = std::env::temp_dir().join(format!("slatebase-tests-{}", geteuid()));
+        let mut options = Options::new(directory, env!("CARGO_BIN_EXE_slatebase"));
+        options.durable = false;
+        options.max_connections = 400;
+        let postgres = embedded::start(&options).unwrap();
+        let template = format!("slatebase_template_{}", hash_of_migrations());
+        let mut admin = connect(&postgres.superuser_url("postgres"));
+        // Several test binaries may start at once.
+        admin.batch_execute("select pg_advisory_lock(7)").unwrap();
+        drop_abandoned(&mut admin);
+        if !databases(&mut admin, "datistemplate").contains(&template) {
+            admin.batch_execute(&format!("drop database if exists {template} with (force)")).unwrap();
+            admin.batch_execute(&format!("create database {template} template template0")).unwrap();
+            let login = ServiceLogin { name: SERVICE.into(), password: None };
+            migrate::run(&postgres.superuser_url(&template), Some(&login)).unwrap();
+            admin.batch_execute(&format!("alter database {template} is_template true")).unwrap();
+        }
+        admin.batch_execute("select pg_advisory_unlock(7)").unwrap();
+        Cluster { postgres, template }
+    })
+}
+
+fn hash_of_migrations() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+    let entries = fs::read_dir(root).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path().join("up.sql")).collect();
+    files.sort();
+    let mut hash = Sha256::new();
+    files.iter().for_each(|file| hash.update(fs::read(file).unwrap()));
+    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn databases(admin: &mut PgConnection, condition: &str) -> Vec<String> {
+    #[derive(QueryableByName)]
+    struct Row {
+        #[diesel(sql_type = Text)]
+        name: String,
+    }
+    let query = format!("select datname::text as name from pg_database where {condition}");
+    let rows: Vec<Row> = diesel::sql_query(query).load(admin).unwrap();
+    rows.into_iter().map(|row| row.name).collect()
+}
+
+/// Databases of test runs that were killed. Their names carry the process.
+fn drop_abandoned(admin: &mut PgConnection) {
+    for name in databases(admin, "datname like 'test\\_%'") {
+        let process = name.split('_').nth(1).and_then(|id| id.parse().ok()).map(Pid::from_raw);
+        if process.is_some_and(|process| kill(process, None) == Err(Errno::ESRCH)) {
+            admin.batch_execute(&format!("drop database if exists {name} with (force)")).unwrap();
+        }
+    }
+}
+
+fn connect(url: &str) -> PgConnection {
+    PgConnection::establish(url).unwrap()
+}
+
+/// A migrated database, dropped with this.
+pub struct Database {
+    name: String,
+}
+
+impl Database {
+    pub fn create() -> Database {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let cluster = cluster();
+        connect(&cluster.postgres.superuser_url("postgres"))
+            .batch_execute(&format!("create database {name} template {}", cluster.template))
+            .unwrap();
+        Database { name }
+    }
+
+    /// As the service's own login.
+    pub fn url(&self) -> String {
+        cluster().postgres.url(SERVICE, &self.name)
+    }
+
+    /// A connection that sees everything.
+    pub fn superuser(&self) -> PgConnection {
+        connect(&cluster().postgres.superuser_url(&self.name))
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        connect(&cluster().postgres.superuser_url("postgres"))
+            .batch_execute(&format!("drop database {} with (force)", self.name))
+            .unwrap();
+    }
+}

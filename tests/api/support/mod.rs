@@ -1,0 +1,96 @@
+//! What every test stands on: the real server, on a port of its own, over a database of its own.
+
+use std::time::Duration;
+
+use clap::{Args, Command, FromArgMatches};
+use diesel::PgConnection;
+use serde_json::{Value, json};
+use slatebase::app::App;
+use slatebase::config::Config;
+use slatebase::db::Db;
+use slatebase::http::server::{self, Running};
+
+mod client;
+mod cluster;
+
+#[allow(unused_imports, reason = "for signatures of helpers")]
+pub use client::{Caller, Reply, Request};
+
+pub const OPERATOR_TOKEN: &str = "operator-token-of-the-tests";
+
+/// A server, stopped with this, and its database dropped.
+pub struct Server {
+    /// Holds the operator token.
+    pub operator: Caller,
+    pub app: App,
+    config: Config,
+    running: Running,
+    database: cluster::Database,
+}
+
+impl Server {
+    pub async fn start() -> Server {
+        Server::start_with(|_| {}).await
+    }
+
+    /// A server whose configuration is changed first.
+    pub async fn start_with(change: impl FnOnce(&mut Config)) -> Server {
+        let database = tokio::task::spawn_blocking(cluster::Database::create).await.unwrap();
+        let mut config = config();
+        change(&mut config);
+        let db = Db::connect(&config.database.pool(database.url())).unwrap();
+        let app = App::new(db, &config);
+        let running = server::run(app.clone(), &config).await.unwrap();
+        let operator = Caller::new(format!("http://{}", running.address), Some(OPERATOR_TOKEN.into()));
+        Server { operator, app, config, running, database }
+    }
+
+    /// Makes a tenant, and gives a caller with a key that may do everything in it.
+    pub async fn tenant(&self, name: &str) -> Caller {
+        self.operator.post("/v1/tenants").json(json!({"name": name})).await.expect(201);
+        self.key(name, json!({"scopes": ["read", "write", "retrieve", "admin"]})).await
+    }
+
+    /// A caller with a new key of the tenant; a label is given where `key` has none.
+    pub async fn key(&self, tenant: &str, mut key: Value) -> Caller {
+        if key["label"].is_null() {
+            key["label"] = json!("test");
+        }
+        let made = self.operator.post(&format!("/v1/tenants/{tenant}/keys")).json(key).await.ok(201);
+        self.operator.with_token(made["token"].as_str().unwrap())
+    }
+
+    /// What another server over the same database would be run with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// A connection that sees everything.
+    pub fn superuser(&self) -> PgConnection {
+        self.database.superuser()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.running.kill();
+    }
+}
+
+fn config() -> Config {
+    let command = Config::augment_args(Command::new("slatebase"));
+    let listen = ["slatebase", "--listen", "127.0.0.1:0", "--operator-token", OPERATOR_TOKEN];
+    let small = ["--pool-size", "4", "--workers", "1"];
+    Config::from_arg_matches(&command.get_matches_from(listen.into_iter().chain(small))).unwrap()
+}
+
+/// Waits for something that the server does, and fails if it does not.
+pub async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..3000 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never: {what}");
+}
