@@ -14,6 +14,7 @@ pub mod http;
 pub mod idempotency;
 pub mod metatags;
 pub mod precondition;
+pub mod provenance;
 pub mod retrieval;
 pub mod sessions;
 pub mod slates;

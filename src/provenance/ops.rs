@@ -1,0 +1,283 @@
+//! What is done with records: write one, read one, verify a chain of them.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::contract::{ItemRecord, contract};
+use super::record::{self, Item, Kind, Record};
+use super::store::{self, End, Stored};
+use crate::ctx::{Ctx, Scope};
+use crate::db::Tx;
+use crate::error::{Error, Result};
+use crate::files::head::hex;
+
+/// Records that are verified at a time.
+const BATCH: i64 = 20;
+/// How many problems a verification names.
+const MAX_PROBLEMS: usize = 100;
+
+/// Where a record stands in a session's chain.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// The session.
+    pub session_id: Uuid,
+    /// Its round.
+    pub round: i32,
+    /// From 1: one more than the length of the chain so far.
+    pub position: i64,
+    /// The hash at the end of the chain so far.
+    pub previous: Option<Vec<u8>>,
+}
+
+/// What is to be recorded of one response.
+#[derive(Debug, Clone)]
+pub struct NewRecord<'a> {
+    /// What kind of response.
+    pub kind: Kind,
+    /// Its place in a session's chain; without one it is a chain of its own.
+    pub link: Option<Link>,
+    /// The slate's name.
+    pub slate: &'a str,
+    /// The declared folder, from the slate's root.
+    pub folder: &'a str,
+    /// Whether the folders below were looked at.
+    pub recursive: bool,
+    /// The request as it was sent.
+    pub request: Option<&'a serde_json::Value>,
+    /// What was given, in order.
+    pub items: Vec<Item>,
+}
+
+/// A record that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// Its id; item n of it, from 1, is [`provenance_id`](record::provenance_id)`(id, n)`.
+    pub id: Uuid,
+    /// Its position, which is the length of its chain now.
+    pub position: i64,
+    /// Its hash, which is the end of its chain now.
+    pub hash: Vec<u8>,
+}
+
+/// Writes the record of one response, in the transaction that gives the response.
+///
+/// # Errors
+/// [`Code::Conflict`](crate::error::Code::Conflict) when another record has taken its place in the chain.
+pub fn record(tx: &mut Tx, ctx: &Ctx, new: NewRecord<'_>) -> Result<Recorded> {
+    let request = new.request.map(serde_json::to_string).transpose().map_err(Error::internal)?;
+    let link = new.link.as_ref();
+    let record = Record {
+        tenant: tx.tenant(),
+        id: Uuid::now_v7(),
+        kind: new.kind.as_str().into(),
+        key_id: (ctx.key_id != 0).then_some(ctx.key_id),
+        session_id: link.map(|link| link.session_id),
+        round: link.map(|link| link.round),
+        position: link.map_or(1, |link| link.position),
+        previous: link.and_then(|link| link.previous.clone()),
+        created_at: ctx.now,
+        slate: Some(new.slate.into()),
+        folder: Some(new.folder.into()),
+        recursive: new.recursive,
+        request,
+        items: new.items,
+    };
+    let hash = record::hash(&record)?;
+    store::insert(tx, &record, &hash)?;
+    Ok(Recorded { id: record.id, position: record.position, hash })
+}
+
+/// Lets this transaction's commit return before it is on disk, as that of a query without a session may: a crash can
+/// lose the records of its last moments.
+///
+/// # Errors
+/// Those of the database.
+pub fn commit_lazily(tx: &mut Tx) -> Result<()> {
+    store::commit_lazily(tx)
+}
+
+/// The record of this id, if the key may read of its slate.
+fn visible(tx: &mut Tx, ctx: &Ctx, id: Uuid) -> Result<Stored> {
+    let stored = store::find(tx, id)?.ok_or_else(Error::not_found)?;
+    check_slate(ctx, stored.record.slate.as_deref())?;
+    Ok(stored)
+}
+
+fn check_slate(ctx: &Ctx, slate: Option<&str>) -> Result<()> {
+    match slate {
+        Some(slate) => ctx.slate(slate),
+        None if ctx.slates.is_some() => Err(Error::not_found()),
+        None => Ok(()),
+    }
+}
+
+fn expand_some(tx: &mut Tx, ctx: &Ctx, stored: &Stored, after: i64, limit: i64) -> Result<Vec<ItemRecord>> {
+    let reveal = ctx.scopes.contains(&Scope::Admin);
+    let items = store::held(tx, stored, after, limit, ctx.now)?;
+    Ok(items
+        .iter()
+        .map(|(n, item, held)| contract(&stored.record, *n, item, held.as_ref(), reveal))
+        .collect())
+}
+
+/// The whole output contract of item `n` (from 1) of a record.
+///
+/// # Errors
+/// [`Code::NotFound`](crate::error::Code::NotFound), also when the key is not bound to the record's slate.
+pub fn expand(tx: &mut Tx, ctx: &Ctx, id: Uuid, n: i64) -> Result<ItemRecord> {
+    let stored = visible(tx, ctx, id)?;
+    if n < 1 || n > stored.count {
+        return Err(Error::not_found());
+    }
+    expand_some(tx, ctx, &stored, n - 1, 1)?.pop().ok_or_else(Error::not_found)
+}
+
+/// The items of a record after number `after`, in order, at most `limit`.
+///
+/// # Errors
+/// As [`expand`].
+pub fn items(tx: &mut Tx, ctx: &Ctx, id: Uuid, after: i64, limit: i64) -> Result<Vec<ItemRecord>> {
+    let stored = visible(tx, ctx, id)?;
+    expand_some(tx, ctx, &stored, after, limit)
+}
+
+/// A record as the API tells of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct RecordView {
+    /// Its id.
+    pub id: Uuid,
+    /// What kind of response it is of: `query` or `round`.
+    #[schema(example = "round")]
+    pub kind: String,
+    /// The session's round.
+    pub round: Option<i32>,
+    /// Where it stands in its chain, from 1.
+    pub position: i64,
+    /// The hash of the record before it, 64 hexadecimal digits.
+    pub previous: Option<String>,
+    /// Its hash, 64 hexadecimal digits.
+    #[schema(example = "0d45f5fd462b8c70bffb10021ac1bcff3f58f29b1faf7568595095427d42812c")]
+    pub hash: String,
+    /// When the response was given.
+    pub created_at: chrono::DateTime<chrono::Utc>,
+    /// The number of its items; `/v1/provenance/{id}` gives them.
+    pub items: i64,
+}
+
+/// The records of a session after position `after`, in order, at most `limit`. They stay when the session goes.
+///
+/// # Errors
+/// [`Code::NotFound`](crate::error::Code::NotFound) when there is no such session, or its slate is not the key's.
+pub fn session_records(
+    tx: &mut Tx,
+    ctx: &Ctx,
+    session: Uuid,
+    after: i64,
+    limit: i64,
+) -> Result<Vec<RecordView>> {
+    visible_session(tx, ctx, session)?;
+    let records = store::chain(tx, session, after, limit)?;
+    Ok(records
+        .into_iter()
+        .map(|stored| RecordView {
+            id: stored.record.id,
+            kind: stored.record.kind,
+            round: stored.record.round,
+            position: stored.record.position,
+            previous: stored.record.previous.as_deref().map(hex),
+            hash: hex(&stored.hash),
+            created_at: stored.record.created_at,
+            items: stored.count,
+        })
+        .collect())
+}
+
+/// Where the chain of a session ends: by the session's own row while that is kept, and by its seal.
+struct Ends {
+    session: Option<End>,
+    seal: Option<End>,
+}
+
+fn visible_session(tx: &mut Tx, ctx: &Ctx, session: Uuid) -> Result<Ends> {
+    let seal = store::seal(tx, session)?;
+    if let Some((slate, end)) = store::session(tx, session)? {
+        ctx.slate(&slate)?;
+        return Ok(Ends { session: Some(end), seal });
+    }
+    match store::chain(tx, session, 0, 1)?.first() {
+        Some(first) => check_slate(ctx, first.record.slate.as_deref())?,
+        // Nothing tells whose slate a session without records was about.
+        None if seal.is_none() || ctx.slates.is_some() => return Err(Error::not_found()),
+        None => {}
+    }
+    Ok(Ends { session: None, seal })
+}
+
+/// What verifying a session's records found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Verification {
+    /// Whether every record is as it was written, and none is missing or added.
+    pub valid: bool,
+    /// The number of records.
+    pub records: i64,
+    /// Whether the session is finished, and its chain sealed.
+    pub sealed: bool,
+    /// What is wrong, the first hundred.
+    pub problems: Vec<Problem>,
+}
+
+/// Something wrong with a chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Problem {
+    /// The record; null where it is about the whole chain.
+    pub record_id: Option<Uuid>,
+    /// Its position.
+    pub position: Option<i64>,
+    /// A sentence.
+    #[schema(example = "the record or a version that it names was altered")]
+    pub detail: String,
+}
+
+/// Recomputes every hash of a session's chain from the records and the versions that they name, and compares its end
+/// with the session's and with its seal.
+///
+/// # Errors
+/// [`Code::NotFound`](crate::error::Code::NotFound) as for [`session_records`].
+pub fn verify_session(tx: &mut Tx, ctx: &Ctx, session: Uuid) -> Result<Verification> {
+    let ends = visible_session(tx, ctx, session)?;
+    let mut problems = Vec::new();
+    let (mut records, mut position, mut last): (i64, i64, Option<Vec<u8>>) = (0, 0, None);
+    loop {
+        let batch = store::chain(tx, session, position, BATCH)?;
+        if batch.is_empty() {
+            break;
+        }
+        for mut stored in batch {
+            stored.record.items = store::items(tx, &stored)?;
+            let of = |detail: &str| Problem {
+                record_id: Some(stored.record.id),
+                position: Some(stored.record.position),
+                detail: detail.into(),
+            };
+            if stored.record.position != position + 1 {
+                problems.push(of("records before this one are missing"));
+            } else if stored.record.previous != last {
+                problems.push(of("it does not follow on the record before it"));
+            }
+            if record::hash(&stored.record)? != stored.hash {
+                problems.push(of("the record or a version that it names was altered"));
+            }
+            (records, position, last) = (records + 1, stored.record.position, Some(stored.hash));
+        }
+    }
+    for (end, whose) in [(&ends.session, "the session's state"), (&ends.seal, "the seal")] {
+        if end.as_ref().is_some_and(|end| end.records != records || end.last_hash != last) {
+            let detail = format!("the chain does not end where {whose} says");
+            problems.push(Problem { record_id: None, position: None, detail });
+        }
+    }
+    let valid = problems.is_empty();
+    problems.truncate(MAX_PROBLEMS);
+    Ok(Verification { valid, records, sealed: ends.seal.is_some(), problems })
+}

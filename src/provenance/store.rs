@@ -1,0 +1,321 @@
+//! The SQL of records.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{
+    Array, BigInt, Binary, Bool, Integer, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
+};
+use diesel::{QueryableByName, sql_query};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::contract::Held;
+use super::record::{FileVersion, Item, Record};
+use crate::db::Tx;
+use crate::error::{Error, Result};
+
+/// Appends a record with its hash.
+pub(super) fn insert(tx: &mut Tx, record: &Record, hash: &[u8]) -> Result<()> {
+    let column = |value: fn(&Item) -> i16| record.items.iter().map(value).collect::<Vec<i16>>();
+    let number = |value: fn(&FileVersion) -> i64| {
+        record.items.iter().map(|item| item.file.as_ref().map_or(0, value)).collect::<Vec<i64>>()
+    };
+    let asked: Map<String, Value> = (record.items.iter().enumerate())
+        .filter_map(|(i, item)| Some(((i + 1).to_string(), item.asked.clone()?.into())))
+        .collect();
+    sql_query(
+        "insert into provenance (tenant_id, id, kind, key_id, session_id, round, position, previous, hash, created_at, \
+             slate, folder, recursive, request, file_ids, versions, statuses, matched_by, authorities, freshness, asked) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14::json, $15, $16, $17, $18, $19, $20, $21::json)",
+    )
+    .bind::<BigInt, _>(record.tenant)
+    .bind::<SqlUuid, _>(record.id)
+    .bind::<Text, _>(&record.kind)
+    .bind::<Nullable<BigInt>, _>(record.key_id)
+    .bind::<Nullable<SqlUuid>, _>(record.session_id)
+    .bind::<Nullable<Integer>, _>(record.round)
+    .bind::<BigInt, _>(record.position)
+    .bind::<Nullable<Binary>, _>(&record.previous)
+    .bind::<Binary, _>(hash)
+    .bind::<Timestamptz, _>(record.created_at)
+    .bind::<Nullable<Text>, _>(&record.slate)
+    .bind::<Nullable<Text>, _>(&record.folder)
+    .bind::<Bool, _>(record.recursive)
+    .bind::<Nullable<Text>, _>(&record.request)
+    .bind::<Array<BigInt>, _>(number(|file| file.file_id))
+    .bind::<Array<BigInt>, _>(number(|file| file.version))
+    .bind::<Array<SmallInt>, _>(column(|item| item.status))
+    .bind::<Array<SmallInt>, _>(column(|item| item.matched_by))
+    .bind::<Array<SmallInt>, _>(column(|item| item.authority))
+    .bind::<Array<SmallInt>, _>(column(|item| item.freshness))
+    .bind::<Text, _>(serde_json::to_string(&asked).map_err(Error::internal)?)
+    .execute(tx.conn())?;
+    Ok(())
+}
+
+/// Lets the commit of this transaction return before it is on disk.
+pub(super) fn commit_lazily(tx: &mut Tx) -> Result<()> {
+    use diesel::connection::SimpleConnection;
+    Ok(tx.conn().batch_execute("set local synchronous_commit = off")?)
+}
+
+#[derive(QueryableByName)]
+struct RecordRow {
+    #[diesel(sql_type = SqlUuid)]
+    id: Uuid,
+    #[diesel(sql_type = Text)]
+    kind: String,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    key_id: Option<i64>,
+    #[diesel(sql_type = Nullable<SqlUuid>)]
+    session_id: Option<Uuid>,
+    #[diesel(sql_type = Nullable<Integer>)]
+    round: Option<i32>,
+    #[diesel(sql_type = BigInt)]
+    position: i64,
+    #[diesel(sql_type = Nullable<Binary>)]
+    previous: Option<Vec<u8>>,
+    #[diesel(sql_type = Binary)]
+    hash: Vec<u8>,
+    #[diesel(sql_type = Timestamptz)]
+    created_at: DateTime<Utc>,
+    #[diesel(sql_type = Nullable<Text>)]
+    slate: Option<String>,
+    #[diesel(sql_type = Nullable<Text>)]
+    folder: Option<String>,
+    #[diesel(sql_type = Bool)]
+    recursive: bool,
+    #[diesel(sql_type = Nullable<Text>)]
+    request: Option<String>,
+    #[diesel(sql_type = Text)]
+    asked: String,
+    #[diesel(sql_type = BigInt)]
+    count: i64,
+}
+
+/// A record without its items, and what else its row holds.
+pub(super) struct Stored {
+    /// The record; its items are read apart.
+    pub record: Record,
+    /// Its hash, as stored.
+    pub hash: Vec<u8>,
+    /// The number of its items.
+    pub count: i64,
+    asked: Map<String, Value>,
+}
+
+const RECORD: &str = "select id, kind, key_id, session_id, round, position, previous, hash, created_at, slate, folder, recursive, \
+        request::text as request, asked::text as asked, cardinality(statuses)::bigint as count \
+    from provenance where tenant_id = $1";
+
+fn stored(tenant: i64, row: RecordRow) -> Result<Stored> {
+    Ok(Stored {
+        record: Record {
+            tenant,
+            id: row.id,
+            kind: row.kind,
+            key_id: row.key_id,
+            session_id: row.session_id,
+            round: row.round,
+            position: row.position,
+            previous: row.previous,
+            created_at: row.created_at,
+            slate: row.slate,
+            folder: row.folder,
+            recursive: row.recursive,
+            request: row.request,
+            items: Vec::new(),
+        },
+        hash: row.hash,
+        count: row.count,
+        asked: serde_json::from_str(&row.asked).map_err(Error::internal)?,
+    })
+}
+
+/// The record of this id.
+pub(super) fn find(tx: &mut Tx, id: Uuid) -> Result<Option<Stored>> {
+    let tenant = tx.tenant();
+    let row: Option<RecordRow> = sql_query(format!("{RECORD} and id = $2"))
+        .bind::<BigInt, _>(tenant)
+        .bind::<SqlUuid, _>(id)
+        .get_result(tx.conn())
+        .optional()?;
+    row.map(|row| stored(tenant, row)).transpose()
+}
+
+/// The records of a session's chain from `after` on, in order, at most `limit`.
+pub(super) fn chain(tx: &mut Tx, session: Uuid, after: i64, limit: i64) -> Result<Vec<Stored>> {
+    let tenant = tx.tenant();
+    let rows: Vec<RecordRow> =
+        sql_query(format!("{RECORD} and session_id = $2 and position > $3 order by position limit $4"))
+            .bind::<BigInt, _>(tenant)
+            .bind::<SqlUuid, _>(session)
+            .bind::<BigInt, _>(after)
+            .bind::<BigInt, _>(limit)
+            .load(tx.conn())?;
+    rows.into_iter().map(|row| stored(tenant, row)).collect()
+}
+
+#[derive(QueryableByName)]
+struct ItemRow {
+    #[diesel(sql_type = BigInt)]
+    n: i64,
+    #[diesel(sql_type = BigInt)]
+    file_id: i64,
+    #[diesel(sql_type = BigInt)]
+    version: i64,
+    #[diesel(sql_type = SmallInt)]
+    status: i16,
+    #[diesel(sql_type = SmallInt)]
+    matched_by: i16,
+    #[diesel(sql_type = SmallInt)]
+    authority: i16,
+    #[diesel(sql_type = SmallInt)]
+    freshness: i16,
+    #[diesel(sql_type = Nullable<Text>)]
+    path: Option<String>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    size: Option<i64>,
+    #[diesel(sql_type = Nullable<Binary>)]
+    sha256: Option<Vec<u8>>,
+}
+
+// The view's own `asked` is not read: Postgres refuses to take U+0000, which a request may hold, out of JSON.
+const ITEM: &str =
+    "i.n, i.file_id, i.version, i.status, i.matched_by, i.authority, i.freshness, i.path, i.size, i.sha256";
+
+fn item(row: ItemRow, asked: &Map<String, Value>) -> Item {
+    let asked = asked.get(&row.n.to_string()).and_then(Value::as_str).map(str::to_owned);
+    // An item whose version row is missing is told from one that never had a file by its number.
+    let file = (row.file_id != 0).then(|| FileVersion {
+        file_id: row.file_id,
+        version: row.version,
+        path: row.path.unwrap_or_default(),
+        size: row.size.unwrap_or_default(),
+        sha256: row.sha256.unwrap_or_default(),
+    });
+    Item {
+        file,
+        status: row.status,
+        matched_by: row.matched_by,
+        authority: row.authority,
+        freshness: row.freshness,
+        asked,
+    }
+}
+
+/// All items of a record, each with what its version row holds now.
+pub(super) fn items(tx: &mut Tx, stored: &Stored) -> Result<Vec<Item>> {
+    let rows: Vec<ItemRow> = sql_query(format!(
+        "select {ITEM} from provenance_items i where i.tenant_id = $1 and i.record_id = $2 order by i.n"
+    ))
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<SqlUuid, _>(stored.record.id)
+    .load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| item(row, &stored.asked)).collect())
+}
+
+#[derive(QueryableByName)]
+struct HeldRow {
+    #[diesel(embed)]
+    item: ItemRow,
+    #[diesel(sql_type = Nullable<Text>)]
+    media_type: Option<String>,
+    #[diesel(sql_type = Nullable<Bool>)]
+    is_text: Option<bool>,
+    #[diesel(sql_type = Nullable<Timestamptz>)]
+    source_modified_at: Option<DateTime<Utc>>,
+    #[diesel(sql_type = Nullable<Text>)]
+    source_version: Option<String>,
+    #[diesel(sql_type = Nullable<Timestamptz>)]
+    version_created_at: Option<DateTime<Utc>>,
+    #[diesel(sql_type = Bool)]
+    gone: bool,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    lines: Option<i64>,
+}
+
+/// Items of a record after number `after`, at most `limit`, each with all that is on record of its version at `now`. A
+/// version is gone when it was purged, or its file was deleted longer ago than its slate keeps such files.
+pub(super) fn held(
+    tx: &mut Tx,
+    stored: &Stored,
+    after: i64,
+    limit: i64,
+    now: DateTime<Utc>,
+) -> Result<Vec<(i64, Item, Option<Held>)>> {
+    let rows: Vec<HeldRow> = sql_query(format!(
+        "select {ITEM}, i.media_type, i.is_text, i.source_modified_at, i.source_version, i.version_created_at, \
+                (i.purged_at is not null \
+                    or coalesce(d.deleted_at < $5 - make_interval(days => s.retention_days), false)) as gone, \
+                t.lines \
+         from provenance_items i \
+         left join file_ids d on d.tenant_id = $1 and d.id = i.file_id \
+         left join slates s on s.tenant_id = $1 and s.id = d.slate_id \
+         left join blobs b on b.tenant_id = $1 and b.sha256 = i.sha256 and i.is_text and i.status = 1 \
+         left join lateral (select convert_from(b.data, 'UTF8') as text) as c on true \
+         left join lateral (select length(c.text) - length(replace(c.text, E'\\n', '')) \
+                + (right(c.text, 1) not in ('', E'\\n'))::int::bigint as lines) as t on true \
+         where i.tenant_id = $1 and i.record_id = $2 and i.n > $3 order by i.n limit $4"
+    ))
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<SqlUuid, _>(stored.record.id)
+    .bind::<BigInt, _>(after)
+    .bind::<BigInt, _>(limit)
+    .bind::<Timestamptz, _>(now)
+    .load(tx.conn())?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let held = row.media_type.map(|media_type| Held {
+                media_type,
+                is_text: row.is_text.unwrap_or_default(),
+                last_modified: row.source_modified_at.or(row.version_created_at),
+                source_version: row.source_version,
+                gone: row.gone,
+                lines: row.lines,
+            });
+            (row.item.n, item(row.item, &stored.asked), held)
+        })
+        .collect())
+}
+
+/// The end of a chain: how many records, and the hash of the last.
+#[derive(QueryableByName)]
+pub(super) struct End {
+    /// The number of records.
+    #[diesel(sql_type = BigInt)]
+    pub records: i64,
+    /// The last one's hash.
+    #[diesel(sql_type = Nullable<Binary>)]
+    pub last_hash: Option<Vec<u8>>,
+}
+
+/// The seal of a finished session.
+pub(super) fn seal(tx: &mut Tx, session: Uuid) -> Result<Option<End>> {
+    Ok(sql_query("select records, last_hash from session_seals where tenant_id = $1 and session_id = $2")
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<SqlUuid, _>(session)
+        .get_result(tx.conn())
+        .optional()?)
+}
+
+#[derive(QueryableByName)]
+struct SessionRow {
+    #[diesel(sql_type = Text)]
+    slate: String,
+    #[diesel(embed)]
+    end: End,
+}
+
+/// The slate of a session that is still kept, and the end of its chain.
+pub(super) fn session(tx: &mut Tx, session: Uuid) -> Result<Option<(String, End)>> {
+    let row: Option<SessionRow> = sql_query(
+        "select slate, chain_length as records, chain_hash as last_hash from sessions where tenant_id = $1 and id = $2",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<SqlUuid, _>(session)
+    .get_result(tx.conn())
+    .optional()?;
+    Ok(row.map(|row| (row.slate, row.end)))
+}
