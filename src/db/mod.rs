@@ -12,8 +12,9 @@
 //! Searches are sent as `diesel::sql_query`, which is never kept as a prepared statement: Postgres would turn such a
 //! statement generic after five runs, and read a thousand times as much.
 
+use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use diesel::Connection;
 use diesel::connection::SimpleConnection;
@@ -31,8 +32,23 @@ pub mod roles;
 #[allow(missing_docs)]
 pub mod schema;
 
-/// How long a request waits for a connection before it is refused as overload.
+/// How long a request waits for connections, all together, before it is refused as overload.
 const PATIENCE: Duration = Duration::from_millis(1500);
+
+tokio::task_local! {
+    /// What is left of a request's patience.
+    static LEFT: Cell<Duration>;
+}
+
+/// Gives all the work of one request one patience, however many transactions it needs. Within the work of a request,
+/// what is left of it goes on; elsewhere each transaction has a patience of its own.
+pub fn patient<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    LEFT.scope(Cell::new(patience()), work)
+}
+
+fn patience() -> Duration {
+    LEFT.try_with(Cell::get).unwrap_or(PATIENCE)
+}
 
 /// How often a transaction that met another is run before its caller is told.
 const ATTEMPTS: usize = 4;
@@ -180,8 +196,11 @@ impl Db {
         T: Send + 'static,
         F: FnOnce(&mut PgConnection) -> Result<T> + Send + 'static,
     {
-        let permit = tokio::time::timeout(PATIENCE, self.permits.clone().acquire_owned())
-            .await
+        let asked = Instant::now();
+        let permit = tokio::time::timeout(patience(), self.permits.clone().acquire_owned()).await;
+        // Fails where there is no request.
+        let _ = LEFT.try_with(|left| left.set(left.get().saturating_sub(asked.elapsed())));
+        let permit = permit
             .map_err(|_| Error::new(Code::Overloaded, "every connection to the database is busy"))?
             .map_err(Error::internal)?;
         let db = self.clone();

@@ -308,10 +308,12 @@ pub fn purge(tx: &mut Tx, files: &[i64]) -> Result<()> {
     store::purge(tx, files)
 }
 
-/// Decides anew what of the tenant's is kept from readers, after its deny globs have changed.
+/// Decides anew what of the tenant's is kept from readers, after its deny globs have changed. Writes that have decided
+/// by the old globs are waited for, and later ones decide by the new.
 ///
 /// # Errors
 /// Those of the database.
 pub fn rehide(tx: &mut Tx) -> Result<()> {
+    slates::ops::hold_all(tx)?;
     store::rehide(tx, None)
 }

@@ -22,6 +22,7 @@ use subtle::ConstantTimeEq;
 use super::problem::request_id;
 use crate::app::App;
 use crate::ctx::{Ctx, Scope, TenantId};
+use crate::db::patient;
 use crate::error::{Code, Error, Result};
 use crate::tenants::secret::Token;
 
@@ -46,6 +47,13 @@ impl Principal {
 
 /// Refuses a caller that is not known, and leaves the [`Principal`] with the request of one that is.
 pub async fn authenticate(
+    req: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    patient(admit(req, next)).await
+}
+
+async fn admit(
     req: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {

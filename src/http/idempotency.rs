@@ -1,10 +1,10 @@
 //! `Idempotency-Key` (REST contract, "Writing safely"): a POST that changes something names this middleware,
 //!
 //! ```text
-//! #[post("/tenants", wrap = "from_fn(once::<DEFAULT_LIMIT>)")]
+//! #[post("/tenants", wrap = "from_fn(once::<Operator, DEFAULT_LIMIT>)")]
 //! ```
 //!
-//! with the body limit of its route, and lists [`IdempotencyKey`] among its parameters. Without the header nothing
+//! with the right that it needs and the body limit of its route, and lists [`IdempotencyKey`] among its parameters. Without the header nothing
 //! happens here. With it:
 //!
 //! * The body is read whole before the work begins, since the key is bound to it. A stream of NDJSON may have at most
@@ -19,7 +19,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName};
 use actix_web::middleware::Next;
 use actix_web::web::{self, Bytes};
-use actix_web::{HttpMessage, HttpResponse};
+use actix_web::{FromRequest, HttpMessage, HttpResponse};
 use chrono::{SubsecRound, Utc};
 use tracing::Instrument;
 use utoipa::IntoParams;
@@ -30,6 +30,7 @@ use super::json::media_type;
 use super::problem::render;
 use crate::app::App;
 use crate::ctx::TenantId;
+use crate::db::patient;
 use crate::error::{Error, FieldError, Result};
 use crate::idempotency::ops::{self, Begun, Lease};
 use crate::idempotency::{Key, Outcome, fingerprint};
@@ -49,24 +50,27 @@ pub struct IdempotencyKey {
     pub key: Option<String>,
 }
 
-/// Runs the POST once for an `Idempotency-Key`; `LIMIT` is the route's body limit.
-pub async fn once<const LIMIT: usize>(
+/// Runs the POST once for an `Idempotency-Key`. `Right` is the handler's first argument, so that a caller without the
+/// right is refused before anything else is looked at; `LIMIT` is the route's body limit.
+pub async fn once<Right: FromRequest<Error = Error>, const LIMIT: usize>(
     mut req: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
-    let key = match key(req.headers()) {
-        Ok(None) => return next.call(req).await,
-        Ok(Some(key)) => key,
-        Err(error) => return Ok(req.error_response(error)),
-    };
-    match begin(&mut req, key, LIMIT).await {
+    if !req.headers().contains_key(&HEADER) {
+        return next.call(req).await;
+    }
+    if let Err(error) = Right::from_request(req.request(), &mut Payload::None).await {
+        return Ok(req.error_response(error));
+    }
+    match begin(&mut req, LIMIT).await {
         Err(error) => Ok(req.error_response(error)),
         Ok((_, _, Begun::Replay(outcome))) => {
             let response = replay(outcome);
             Ok(req.into_response(response))
         }
         Ok((app, tenant, Begun::First(lease))) => {
-            let work = async move { keep(&app, tenant, lease, render(next.call(req).await?)).await };
+            let work = patient(next.call(req));
+            let work = async move { keep(&app, tenant, lease, render(work.await?)).await };
             let task = actix_web::rt::spawn(work.instrument(tracing::Span::current()));
             // It is never cancelled, so it can only have panicked: go on as if there were no task in between.
             task.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
@@ -74,16 +78,16 @@ pub async fn once<const LIMIT: usize>(
     }
 }
 
-fn key(headers: &HeaderMap) -> Result<Option<Key>> {
+fn key(headers: &HeaderMap) -> Result<Key> {
     let mut values = headers.get_all(&HEADER);
-    let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() {
-        return Err(FieldError::new("", "the Idempotency-Key is there twice").into());
+    match (values.next(), values.next()) {
+        (Some(value), None) => Key::parse(value.as_bytes()),
+        _ => Err(FieldError::new("", "the Idempotency-Key is there twice").into()),
     }
-    Key::parse(value.as_bytes()).map(Some)
 }
 
-async fn begin(req: &mut ServiceRequest, key: Key, limit: usize) -> Result<(App, TenantId, Begun)> {
+async fn begin(req: &mut ServiceRequest, limit: usize) -> Result<(App, TenantId, Begun)> {
+    let key = key(req.headers())?;
     let app = req.app_data::<web::Data<App>>().ok_or_else(no_app)?.get_ref().clone();
     let identity = req.extensions().get::<Principal>().map(Principal::identity);
     let (tenant, key_id) = identity.ok_or_else(no_app)?;
@@ -123,8 +127,7 @@ async fn keep(
         false => {
             let bytes = to_bytes(body).await.map_err(|error| Error::internal(anyhow::anyhow!("{error}")))?;
             let outcome = outcome(res.status(), res.headers(), &bytes);
-            let kept = app.db.tenant(tenant, move |tx| ops::keep(tx, &lease, &outcome)).await;
-            log(kept);
+            log(app.db.tenant(tenant, move |tx| ops::keep(tx, &lease, &outcome)).await);
             return Ok(ServiceResponse::new(req, res.set_body(BoxBody::new(bytes))));
         }
     };

@@ -18,7 +18,7 @@
 //!    /// Rename a thing
 //!    #[utoipa::path(operation_id = "rename_thing", tag = "things", params(IdempotencyKey),
 //!        request_body = NewName, responses((status = 200, description = "Renamed", body = ThingView)))]
-//!    #[post("/things/{thing}/name", wrap = "from_fn(once::<DEFAULT_LIMIT>)")]
+//!    #[post("/things/{thing}/name", wrap = "from_fn(once::<Write, DEFAULT_LIMIT>)")]
 //!    async fn rename_thing(
 //!        Write(ctx): Write, app: web::Data<App>, thing: web::Path<String>, Body(new): Body<NewName>,
 //!    ) -> Result<HttpResponse> {

@@ -179,6 +179,14 @@ pub fn get_to_restructure(tx: &mut Tx, ctx: &Ctx, name: &str) -> Result<Slate> {
     look(tx, ctx, name, Lock::Update)?.ok_or_else(Error::not_found)
 }
 
+/// Holds off all writes to the tenant's slates until the transaction ends.
+///
+/// # Errors
+/// Those of the database.
+pub fn hold_all(tx: &mut Tx) -> Result<()> {
+    store::lock_all(tx)
+}
+
 /// The slate of this name, if there is one.
 ///
 /// # Errors

@@ -49,6 +49,13 @@ pub(super) fn find(tx: &mut Tx, name: &str, lock: Lock) -> Result<Option<SlateRo
     Ok(row.optional()?)
 }
 
+/// In one order, so that two of them do not deadlock.
+pub(super) fn lock_all(tx: &mut Tx) -> Result<()> {
+    let all = slates::table.filter(slates::tenant_id.eq(tx.tenant())).order(slates::id);
+    all.select(slates::id).for_update().load::<i64>(tx.conn())?;
+    Ok(())
+}
+
 pub(super) fn list(
     tx: &mut Tx,
     only: Option<&[String]>,

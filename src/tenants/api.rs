@@ -162,7 +162,7 @@ impl From<Settings> for SettingsBody {
     request_body = NewTenant, responses(
     (status = 201, description = "Made", body = TenantView),
     (status = 409, description = "A tenant of this name exists, or the `Idempotency-Key` is in use")))]
-#[post("/tenants", wrap = "from_fn(once::<DEFAULT_LIMIT>)")]
+#[post("/tenants", wrap = "from_fn(once::<Operator, DEFAULT_LIMIT>)")]
 async fn create_tenant(
     operator: Operator,
     app: web::Data<App>,
@@ -216,7 +216,7 @@ async fn delete_tenant(_: Operator, app: web::Data<App>, name: web::Path<String>
 #[utoipa::path(operation_id = "create_key", tag = "operator", params(("tenant" = String, Path, description = "Its name", example = "acme"), IdempotencyKey),
     request_body = NewKeyBody, responses(
     (status = 201, description = "Made", body = CreatedKeyView)))]
-#[post("/tenants/{tenant}/keys", wrap = "from_fn(once::<DEFAULT_LIMIT>)")]
+#[post("/tenants/{tenant}/keys", wrap = "from_fn(once::<Operator, DEFAULT_LIMIT>)")]
 async fn create_key(
     operator: Operator,
     app: web::Data<App>,

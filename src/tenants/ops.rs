@@ -9,6 +9,7 @@ use super::tenant::{Key, NewKey, Tenant, TenantName};
 use crate::ctx::TenantId;
 use crate::db::Tx;
 use crate::error::{Error, Result};
+use crate::folders;
 use crate::precondition::Preconditions;
 
 pub use super::store::{KeySecret, find_key};
@@ -103,7 +104,8 @@ pub fn get_settings(tx: &mut Tx) -> Result<(Settings, String)> {
     Ok((settings, etag(tx, revision)))
 }
 
-/// Replaces the settings of the transaction's tenant, where the preconditions hold.
+/// Replaces the settings of the transaction's tenant, where the preconditions hold. What other deny globs hide or reveal
+/// is so when this returns.
 ///
 /// # Errors
 /// [`Code::PreconditionFailed`](crate::error::Code::PreconditionFailed).
@@ -114,6 +116,9 @@ pub fn put_settings(tx: &mut Tx, settings: &Settings, conditions: &Preconditions
         return Ok(etag(tx, revision));
     }
     store::update_settings(tx, settings, revision + 1)?;
+    if before.deny_regex != settings.deny_regex {
+        folders::ops::rehide(tx)?;
+    }
     Ok(etag(tx, revision + 1))
 }
 

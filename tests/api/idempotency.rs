@@ -132,6 +132,10 @@ async fn the_key_belongs_to_its_caller() {
     let server = Server::start().await;
     create(&server, "acme", "k").await.expect(201);
     let key = server.key("acme", json!({"scopes": ["read"]})).await;
-    let other = key.post("/v1/tenants").json(json!({"name": "acme"})).header("idempotency-key", "k");
-    other.await.problem(403, "forbidden");
+    // Who may not do it at all leaves no trace, and learns nothing of what else is wrong.
+    for idempotency_key in ["k", "no key"] {
+        let other = key.post("/v1/tenants").body("text/plain", "x".repeat(2 << 20));
+        other.header("idempotency-key", idempotency_key).await.problem(403, "forbidden");
+    }
+    assert_eq!(count(&mut server.superuser(), "true"), 1);
 }

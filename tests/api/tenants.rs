@@ -1,9 +1,18 @@
 //! Tenants, keys and settings.
 
+use chrono::DateTime;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{Bool, Text};
 use serde_json::{Value, json};
+
+use slatebase::ctx::{Ctx, TenantId};
+use slatebase::db::Tx;
+use slatebase::db::schema::files::dsl;
+use slatebase::files::ops::Write;
+use slatebase::files::path::FilePath;
+use slatebase::{files, slates};
+use uuid::Uuid;
 
 use crate::support::Server;
 
@@ -204,6 +213,33 @@ async fn scopes_and_the_operator_are_kept_apart() {
 async fn without_an_operator_token_there_is_no_operator() {
     let server = Server::start_with(|config| config.operator_token = None).await;
     server.operator.get("/v1/tenants").await.problem(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn other_deny_globs_hide_and_reveal_what_is_there() {
+    let server = Server::start().await;
+    let key = server.tenant("acme").await;
+    let id = TenantId(server.operator.get("/v1/tenants/acme").await.ok(200)["number"].as_i64().unwrap());
+    let write = move |tx: &mut Tx| {
+        let ctx = Ctx::local(id, DateTime::UNIX_EPOCH, Uuid::nil());
+        slates::ops::put(tx, &ctx, "Knowledge", &Default::default())?;
+        for path in ["a/.env", "a/secret.md", "open.md"] {
+            let write = Write::new(FilePath::parse(path).unwrap(), b"x".into());
+            files::ops::write_one(tx, &ctx, "Knowledge", write)?;
+        }
+        Ok(())
+    };
+    server.app.db.tenant(id, write).await.unwrap();
+    let mut admin = server.superuser();
+    let mut hidden = || -> Vec<String> {
+        let found = dsl::files.filter(dsl::hidden).order(dsl::path).select(dsl::path);
+        found.load(&mut admin).unwrap()
+    };
+    assert_eq!(hidden(), ["a/.env"]);
+    key.put("/v1/settings").json(json!({"deny_globs": ["a/*.md"]})).await.expect(200);
+    assert_eq!(hidden(), ["a/secret.md"]);
+    key.put("/v1/settings").json(json!({"deny_globs": []})).await.expect(200);
+    assert_eq!(hidden(), [""; 0]);
 }
 
 #[tokio::test]
