@@ -69,11 +69,13 @@ codes! {
 }
 
 /// What is wrong with one member of a body.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 pub struct FieldError {
-    /// JSON Pointer (RFC 6901) into the body; `""` is the whole of it.
+    /// JSON Pointer (RFC 6901) into the body, `""` is the whole of it; for a query string, `/` and the parameter's name.
+    #[schema(example = "/name")]
     pub pointer: String,
     /// A sentence for people.
+    #[schema(example = "must not be empty")]
     pub detail: String,
 }
 

@@ -35,6 +35,18 @@ impl Error {
     }
 }
 
+/// How the server and its client library say that a connection is no more.
+const LOST: &[&str] = &[
+    "terminating connection",
+    "server closed the connection",
+    "no connection to the server",
+    "the database system is",
+];
+
+fn lost() -> Error {
+    Error::new(Code::Unavailable, "the connection to the database was lost")
+}
+
 fn from_database(kind: DatabaseErrorKind, info: &(dyn DatabaseErrorInformation + Send + Sync)) -> Error {
     let constraint = info.constraint_name().unwrap_or_default();
     if let Some((_, code, detail)) = CONSTRAINTS.iter().find(|(prefix, ..)| constraint.starts_with(prefix)) {
@@ -46,10 +58,9 @@ fn from_database(kind: DatabaseErrorKind, info: &(dyn DatabaseErrorInformation +
         | DatabaseErrorKind::SerializationFailure => {
             Error::new(Code::Conflict, "another write came between; try again")
         }
-        DatabaseErrorKind::ClosedConnection => {
-            Error::new(Code::Unavailable, "the connection to the database was lost")
-        }
+        DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand => lost(),
         // diesel gives no SQLSTATE for these; the text is the server's own and in its language.
+        _ if LOST.iter().any(|text| info.message().contains(text)) => lost(),
         _ if info.message().contains("deadlock") => {
             Error::new(Code::Conflict, "another write came between; try again")
         }

@@ -142,7 +142,7 @@ impl Db {
         T: Send + 'static,
         F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
     {
-        self.blocking(move |connection| attempts(|| in_tenant(connection, tenant, &mut work))).await
+        self.blocking(move |db| db.transaction(Door::Tenant(tenant), &mut work)).await
     }
 
     /// The same for a caller that is on a thread of its own, such as the command line.
@@ -154,8 +154,7 @@ impl Db {
         tenant: TenantId,
         mut work: impl FnMut(&mut Tx) -> Result<T>,
     ) -> Result<T> {
-        let mut connection = self.checkout()?;
-        attempts(|| in_tenant(&mut connection, tenant, &mut work))
+        self.transaction(Door::Tenant(tenant), &mut work)
     }
 
     /// Runs `work` as the operator: it sees the tenants, and of each only what it [enters](Tx::enter).
@@ -167,7 +166,7 @@ impl Db {
         T: Send + 'static,
         F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
     {
-        self.blocking(move |connection| attempts(|| as_operator(connection, &mut work))).await
+        self.blocking(move |db| db.transaction(Door::Operator, &mut work)).await
     }
 
     /// The same for a caller that is on a thread of its own.
@@ -175,26 +174,25 @@ impl Db {
     /// # Errors
     /// As [`Db::tenant`].
     pub fn operator_blocking<T>(&self, mut work: impl FnMut(&mut Tx) -> Result<T>) -> Result<T> {
-        let mut connection = self.checkout()?;
-        attempts(|| as_operator(&mut connection, &mut work))
+        self.transaction(Door::Operator, &mut work)
     }
 
-    /// Runs one statement outside of any tenant.
+    /// Runs one statement outside of any tenant. It may run again, on another connection.
     ///
     /// # Errors
     /// As [`Db::tenant`].
-    pub async fn anonymous<T, F>(&self, work: F) -> Result<T>
+    pub async fn anonymous<T, F>(&self, mut work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&mut PgConnection) -> Result<T> + Send + 'static,
+        F: FnMut(&mut PgConnection) -> Result<T> + Send + 'static,
     {
-        self.blocking(work).await
+        self.blocking(move |db| db.on_live_connection(|connection| (true, work(connection)))).await
     }
 
     async fn blocking<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&mut PgConnection) -> Result<T> + Send + 'static,
+        F: FnOnce(&Db) -> Result<T> + Send + 'static,
     {
         let asked = Instant::now();
         let permit = tokio::time::timeout(patience(), self.permits.clone().acquire_owned()).await;
@@ -207,47 +205,67 @@ impl Db {
         let span = tracing::Span::current();
         tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            span.in_scope(|| work(&mut *db.checkout()?))
+            span.in_scope(|| work(&db))
         })
         .await
         .map_err(Error::internal)?
     }
 
-    fn checkout(&self) -> Result<r2d2::PooledConnection<ConnectionManager<PgConnection>>> {
-        self.pool.get().map_err(|error| Error {
-            source: Some(error.into()),
-            ..Error::new(Code::Unavailable, "the database cannot be reached")
+    /// Runs a transaction until it neither met another write nor a connection that was dead before it began.
+    fn transaction<T>(&self, door: Door, work: &mut impl FnMut(&mut Tx) -> Result<T>) -> Result<T> {
+        let mut attempt = 1;
+        self.on_live_connection(|connection| {
+            loop {
+                let mut begun = false;
+                let done = connection.transaction(|connection| {
+                    let mut tx = Tx { connection, tenant: TenantId::OPERATOR };
+                    door.open(&mut tx)?;
+                    begun = true;
+                    work(&mut tx)
+                });
+                match done {
+                    Err(error) if error.code == Code::Conflict && attempt < ATTEMPTS => attempt += 1,
+                    done => return (!begun, done),
+                }
+            }
         })
     }
-}
 
-fn attempts<T>(mut once: impl FnMut() -> Result<T>) -> Result<T> {
-    for _ in 1..ATTEMPTS {
-        match once() {
-            Err(error) if error.code == Code::Conflict => {}
-            other => return other,
+    /// Runs `work` on a connection, and again on another while it says that it may and the connection was dead: after a
+    /// restart of the database, every pooled one is.
+    fn on_live_connection<T>(
+        &self,
+        mut work: impl FnMut(&mut PgConnection) -> (bool, Result<T>),
+    ) -> Result<T> {
+        let mut others = self.pool.max_size();
+        loop {
+            let mut connection = self.pool.get().map_err(|error| Error {
+                source: Some(error.into()),
+                ..Error::new(Code::Unavailable, "the database cannot be reached")
+            })?;
+            match work(&mut connection) {
+                (true, Err(error)) if error.code == Code::Unavailable && others > 0 => others -= 1,
+                (_, done) => return done,
+            }
         }
     }
-    once()
 }
 
-fn in_tenant<T>(
-    connection: &mut PgConnection,
-    tenant: TenantId,
-    work: &mut impl FnMut(&mut Tx) -> Result<T>,
-) -> Result<T> {
-    connection.transaction(|connection| {
-        let mut tx = Tx { connection, tenant };
-        tx.enter(tenant)?;
-        work(&mut tx)
-    })
+/// Whose transaction it is.
+#[derive(Debug, Clone, Copy)]
+enum Door {
+    Tenant(TenantId),
+    Operator,
 }
 
-fn as_operator<T>(connection: &mut PgConnection, work: &mut impl FnMut(&mut Tx) -> Result<T>) -> Result<T> {
-    connection.transaction(|connection| {
-        connection.batch_execute("set local app.operator = 'on'")?;
-        let mut tx = Tx { connection, tenant: TenantId::OPERATOR };
-        tx.enter(TenantId::OPERATOR)?;
-        work(&mut tx)
-    })
+impl Door {
+    fn open(self, tx: &mut Tx) -> Result<()> {
+        match self {
+            Door::Tenant(tenant) => tx.enter(tenant),
+            Door::Operator => {
+                tx.connection.batch_execute("set local app.operator = 'on'")?;
+                tx.enter(TenantId::OPERATOR)
+            }
+        }
+    }
 }

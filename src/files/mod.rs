@@ -6,9 +6,12 @@
 //!   (path, version) and (file, version) name one set of bytes for ever.
 //! * Contents are stored once for each tenant and SHA-256, and go when no unpurged version has them.
 
+pub mod api;
+mod bulk;
 pub mod head;
 pub mod ops;
 pub mod path;
 pub mod read;
 mod store;
 pub mod tagging;
+mod tags_api;

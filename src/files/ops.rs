@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
 use unicode_normalization::UnicodeNormalization;
@@ -30,7 +31,7 @@ pub struct Write {
     /// Where.
     pub path: FilePath,
     /// The exact bytes.
-    pub contents: Vec<u8>,
+    pub contents: Bytes,
     /// Told by the name where it is not given.
     pub media_type: Option<String>,
     /// All of its metatags.
@@ -47,10 +48,10 @@ pub struct Write {
 
 impl Write {
     /// Contents at a path, and nothing else said.
-    pub fn new(path: FilePath, contents: Vec<u8>) -> Write {
+    pub fn new(path: FilePath, contents: impl Into<Bytes>) -> Write {
         Write {
             path,
-            contents,
+            contents: contents.into(),
             media_type: None,
             tags: None,
             authority: None,

@@ -7,7 +7,6 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Error, Result};
 use crate::metatags::{self, Tags, terms};
-use crate::slates::Slate;
 
 /// A file's metatags, and the file.
 ///
@@ -29,12 +28,12 @@ pub fn set(
     ctx: &Ctx,
     slate: &str,
     path: &FilePath,
-    decide: impl FnOnce(&Slate, &Head, &Tags) -> Result<Tags>,
+    decide: impl FnOnce(&Head, &Tags) -> Result<Tags>,
 ) -> Result<(Head, Tags)> {
     let (slate, head) = ops::get_to_write(tx, ctx, slate, path)?;
     let head = head.ok_or_else(Error::not_found)?;
     let before = store::tags(tx, slate.id, &head.path)?.unwrap_or_default();
-    let tags = decide(&slate, &head, &before)?;
+    let tags = decide(&head, &before)?;
     let wrong = tags.check_types(&slate.metatag_types, "");
     if !wrong.is_empty() {
         return Err(Error::invalid(wrong));

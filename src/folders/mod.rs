@@ -7,6 +7,7 @@
 //! A folder is *hidden* when it or one above it is marked sensitive, or the tenant's deny globs match it; so is a file.
 //! The flag is kept on the rows ([`ops::rehide`]), so that a search needs to test nothing else.
 
+pub mod api;
 pub mod ops;
 mod store;
 

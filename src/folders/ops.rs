@@ -12,6 +12,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Code, Error, Result};
 use crate::files::path::{FolderPath, MAX_LEVELS, MAX_PATH};
+use crate::retrieval::item::IndexEntry;
 use crate::slates::{self, Slate};
 
 /// The settings of a folder; a PUT gives all of them.
@@ -76,6 +77,25 @@ pub fn find(tx: &mut Tx, slate: &Slate, path: &FolderPath) -> Result<Option<Fold
 /// [`Code::NotFound`] when it is not, or is hidden.
 pub fn get(tx: &mut Tx, slate: &Slate, path: &FolderPath) -> Result<Folder> {
     find(tx, slate, path)?.ok_or_else(Error::not_found)
+}
+
+/// Files up to which the size of a folder is the exact sum of all below it.
+pub const EXACT_FILES: i64 = 10_000;
+
+/// What lies directly in a folder and comes after `after`, in the byte order of what an index prints, at most `limit`.
+/// Hidden files and folders are not in it.
+///
+/// # Errors
+/// Those of the database.
+pub fn index(
+    tx: &mut Tx,
+    slate_id: i64,
+    folder_id: i64,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<IndexEntry>> {
+    let rows = store::index(tx, slate_id, folder_id, after, limit, EXACT_FILES)?;
+    Ok(rows.into_iter().map(|row| IndexEntry { name: row.name, size: row.size }).collect())
 }
 
 /// What became of the folders that files are to lie in.

@@ -66,7 +66,11 @@ mod span;
 
 /// The features, one line each. Paths are below `/v1`.
 pub fn configure(config: &mut ServiceConfig) {
-    config.configure(crate::tenants::api::configure);
+    config
+        .configure(crate::tenants::api::configure)
+        .configure(crate::slates::api::configure)
+        .configure(crate::folders::api::configure)
+        .configure(crate::files::api::configure);
 }
 
 /// The whole service.

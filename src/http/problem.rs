@@ -15,7 +15,7 @@ use tracing_actix_web::RequestId;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::error::{Code, Error};
+use crate::error::{Code, Error, FieldError};
 
 /// The media type of every refusal.
 pub const MEDIA_TYPE: &str = "application/problem+json";
@@ -49,19 +49,7 @@ pub struct ProblemView {
     request_id: Uuid,
     /// Where a body was at fault.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    errors: Vec<FieldErrorView>,
-}
-
-/// What is wrong with one member of a body.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = FieldError)]
-struct FieldErrorView {
-    /// JSON Pointer into the body; for a query string, `/` and the parameter's name.
-    #[schema(example = "/name")]
-    pointer: String,
-    /// What is wrong there.
-    #[schema(example = "must not be empty")]
-    detail: String,
+    errors: Vec<FieldError>,
 }
 
 impl ResponseError for Error {
@@ -142,11 +130,7 @@ fn view<B>(res: &ServiceResponse<B>) -> ProblemView {
         detail: error.detail.to_string(),
         instance: req.uri().path().to_owned(),
         request_id: request_id(req),
-        errors: error
-            .errors
-            .iter()
-            .map(|e| FieldErrorView { pointer: e.pointer.clone(), detail: e.detail.clone() })
-            .collect(),
+        errors: error.errors.clone(),
     }
 }
 

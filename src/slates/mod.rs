@@ -3,6 +3,7 @@
 //! A slate that was deleted keeps its number, and takes it up again when a slate of its name is made anew: a citation
 //! names bytes by slate, path and version, and must never come to name others.
 
+pub mod api;
 pub mod ops;
 mod store;
 

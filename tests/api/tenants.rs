@@ -224,7 +224,7 @@ async fn other_deny_globs_hide_and_reveal_what_is_there() {
         let ctx = Ctx::local(id, DateTime::UNIX_EPOCH, Uuid::nil());
         slates::ops::put(tx, &ctx, "Knowledge", &Default::default())?;
         for path in ["a/.env", "a/secret.md", "open.md"] {
-            let write = Write::new(FilePath::parse(path).unwrap(), b"x".into());
+            let write = Write::new(FilePath::parse(path).unwrap(), b"x".to_vec());
             files::ops::write_one(tx, &ctx, "Knowledge", write)?;
         }
         Ok(())

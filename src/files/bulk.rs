@@ -1,0 +1,220 @@
+//! Many files in one request: NDJSON in, NDJSON out, in order, in bounded memory.
+//!
+//! Lines are gathered into batches, each its own transaction. What is wrong with one line is that line's answer. A batch
+//! that fails as a whole, since the database went away, say, ends the request: the answers so far stand, and sending it
+//! all again changes nothing that is already there.
+
+use actix_web::dev::Payload;
+use actix_web::web::{self, Bytes, BytesMut};
+use actix_web::{HttpRequest, HttpResponse};
+use futures_util::stream;
+use serde::Serialize;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tracing::Instrument;
+use utoipa::ToSchema;
+
+use super::api::{JSON_LIMIT, NewFile};
+use super::ops::{self, Write};
+use crate::app::App;
+use crate::ctx::Ctx;
+use crate::error::{Code, Error, FieldError, Result};
+use crate::http::{body, json};
+use crate::slates;
+
+/// Files that are written in one transaction at most.
+const BATCH_FILES: usize = 1000;
+/// Bytes of contents past which a batch is written.
+const BATCH_BYTES: usize = 8 << 20;
+/// Lines that one request may have. Answers wait in memory for a client that sends all before it reads any.
+const MAX_LINES: u64 = 1_000_000;
+
+/// The answer to one line.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct LineView {
+    /// Which line, from 1.
+    #[schema(example = 1)]
+    line: u64,
+    /// The path that it names, if it could be read.
+    #[schema(example = "docs/core.md")]
+    path: Option<String>,
+    /// 201, or 200 where the path existed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = 201)]
+    status: Option<u16>,
+    /// The file's version now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = 1)]
+    version: Option<i64>,
+    /// The metatags that were given as null, and so were not set.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    null_metatags: Vec<String>,
+    /// Why the line was not written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<LineError>,
+}
+
+/// A problem, less what concerns the request as a whole.
+#[derive(Debug, Serialize, ToSchema)]
+struct LineError {
+    /// Names the kind of problem.
+    #[serde(rename = "type")]
+    #[schema(example = "/problems/invalid")]
+    kind: String,
+    /// The HTTP status that a request for this line alone would have.
+    #[schema(example = 422)]
+    status: u16,
+    /// What went wrong.
+    #[schema(example = "/path: must not start with `/`")]
+    detail: String,
+    /// Where the line was at fault.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<FieldError>,
+}
+
+/// A line that was read: its number, its path, and what to write or what is wrong with it.
+struct Line {
+    number: u64,
+    path: Option<String>,
+    write: Result<(Write, Vec<String>)>,
+}
+
+/// Where answers go, and what waits to be written.
+struct Loader {
+    app: web::Data<App>,
+    ctx: Ctx,
+    slate: String,
+    req: HttpRequest,
+    answers: UnboundedSender<Bytes>,
+    batch: Vec<Line>,
+    bytes: usize,
+    lines: u64,
+}
+
+/// Answers a POST of NDJSON.
+pub(super) async fn post(
+    app: web::Data<App>,
+    ctx: Ctx,
+    slate: String,
+    req: HttpRequest,
+    payload: Payload,
+) -> Result<HttpResponse> {
+    // What concerns all lines is a refusal of the whole, before any is answered.
+    let (caller, name) = (ctx.clone(), slate.clone());
+    app.db.tenant(ctx.tenant, move |tx| slates::ops::get(tx, &caller, &name)).await?;
+    let (answers, receiver) = unbounded_channel();
+    let loader = Loader { app, ctx, slate, req, answers, batch: Vec::new(), bytes: 0, lines: 0 };
+    actix_web::rt::spawn(loader.run(payload).instrument(tracing::Span::current()));
+    let body = stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|bytes| (Ok::<_, Error>(bytes), receiver))
+    });
+    Ok(HttpResponse::Ok().content_type("application/x-ndjson").streaming(body))
+}
+
+impl Loader {
+    async fn run(mut self, mut payload: Payload) {
+        if let Err(error) = self.read(&mut payload).await {
+            self.lines += 1;
+            self.answer(&LineView::failed(self.lines, None, &error));
+        }
+    }
+
+    /// Reads to the end of the body. An error is what ends it early.
+    async fn read(&mut self, payload: &mut Payload) -> Result<()> {
+        let mut pending = BytesMut::new();
+        // Bytes of `pending` that are known to hold no end of a line.
+        let mut searched = 0;
+        while let Some(bytes) = body::next(payload).await? {
+            pending.extend_from_slice(&bytes);
+            while let Some(end) = pending[searched..].iter().position(|byte| *byte == b'\n') {
+                let line = pending.split_to(searched + end + 1);
+                searched = 0;
+                self.line(&line).await?;
+            }
+            searched = pending.len();
+            if searched > body::LARGE {
+                body::admit_large(&self.req).await?;
+            }
+            if searched > JSON_LIMIT {
+                let detail =
+                    format!("a line may have at most {JSON_LIMIT} bytes; this one ended the request");
+                return Err(Error::new(Code::BodyTooLarge, detail));
+            }
+        }
+        self.line(&pending).await?;
+        self.flush().await
+    }
+
+    async fn line(&mut self, text: &[u8]) -> Result<()> {
+        self.lines += 1;
+        let text = text.trim_ascii();
+        if text.is_empty() {
+            return Ok(());
+        }
+        if self.lines > MAX_LINES {
+            let detail = format!("one request may have {MAX_LINES} lines; send the rest in another");
+            return Err(Error::new(Code::BodyTooLarge, detail));
+        }
+        let read = json::parse::<NewFile>(text);
+        let path = read.as_ref().ok().map(|file| file.path().to_owned());
+        let write = read.and_then(NewFile::into_write);
+        self.bytes += write.as_ref().map_or(0, |(write, _)| write.contents.len());
+        self.batch.push(Line { number: self.lines, path, write });
+        if self.batch.len() >= BATCH_FILES || self.bytes >= BATCH_BYTES {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        let batch = std::mem::take(&mut self.batch);
+        self.bytes = 0;
+        let writes: Vec<Write> =
+            batch.iter().filter_map(|line| Some(line.write.as_ref().ok()?.0.clone())).collect();
+        let mut written = Vec::new();
+        if !writes.is_empty() {
+            let (ctx, slate) = (self.ctx.clone(), self.slate.clone());
+            let work = move |tx: &mut crate::db::Tx| ops::write_many(tx, &ctx, &slate, writes.clone());
+            written = self.app.db.tenant(self.ctx.tenant, work).await?;
+        }
+        let mut written = written.into_iter();
+        for line in batch {
+            let done = match line.write {
+                Ok((_, nulls)) => {
+                    written.next().unwrap_or_else(|| Err(Error::not_found())).map(|w| (w, nulls))
+                }
+                Err(error) => Err(error),
+            };
+            self.answer(&match done {
+                Ok((written, null_metatags)) => LineView {
+                    line: line.number,
+                    path: line.path,
+                    status: Some(if written.created { 201 } else { 200 }),
+                    version: Some(written.head.version),
+                    null_metatags,
+                    error: None,
+                },
+                Err(error) => LineView::failed(line.number, line.path, &error),
+            });
+        }
+        Ok(())
+    }
+
+    /// A client that has gone reads no answers; what it sent is written all the same.
+    fn answer(&self, view: &LineView) {
+        let mut text = serde_json::to_vec(view).unwrap_or_default();
+        text.push(b'\n');
+        let _ = self.answers.send(text.into());
+    }
+}
+
+impl LineView {
+    fn failed(line: u64, path: Option<String>, error: &Error) -> LineView {
+        let error = Some(LineError {
+            kind: format!("/problems/{}", error.code.name()),
+            status: error.code.status(),
+            detail: error.detail.to_string(),
+            errors: error.errors.clone(),
+        });
+        LineView { line, path, status: None, version: None, null_metatags: Vec::new(), error }
+    }
+}
