@@ -8,7 +8,8 @@ use crate::error::{FieldError, pointer};
 
 /// The longest name of a metatag, in characters.
 pub const MAX_NAME: usize = 128;
-/// The largest value, in bytes: of the text of a string, of the JSON of anything else.
+/// The largest value, in bytes of what it holds: texts, names of members, numbers and words. What JSON puts around them
+/// (quotes, escapes, commas, brackets) does not count.
 pub const MAX_VALUE: usize = 64 * 1024;
 /// The most that all metatags of one file may take, in bytes of JSON.
 pub const MAX_TOTAL: usize = 256 * 1024;
@@ -139,16 +140,25 @@ pub(crate) fn wrong_name(name: &str) -> Option<String> {
 }
 
 fn wrong_value(value: &Value) -> Option<String> {
-    let size = match value {
-        Value::String(text) => text.len(),
-        other => json_size(other),
-    };
+    let size = held(value);
     if size > MAX_VALUE {
         Some(format!("a value may take {MAX_VALUE} bytes, this one takes {size}"))
     } else if holds_nul(value) {
         Some("must not hold U+0000".into())
     } else {
         None
+    }
+}
+
+/// Bytes of what a value holds.
+fn held(value: &Value) -> usize {
+    match value {
+        Value::Null => "null".len(),
+        Value::Bool(truth) => truth.to_string().len(),
+        Value::Number(number) => number.to_string().len(),
+        Value::String(text) => text.len(),
+        Value::Array(elements) => elements.iter().map(held).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| name.len() + held(value)).sum(),
     }
 }
 
@@ -237,7 +247,13 @@ mod tests {
         }
         let many: Map<_, _> = (0..5).map(|i| (format!("t{i}"), json!("x".repeat(60_000)))).collect();
         assert_eq!(Tags::parse(many, "/m").unwrap_err()[0].pointer, "/m");
-        assert!(Tags::parse(map(json!({"v": "x".repeat(MAX_VALUE)})), "").is_ok());
+        for fits in
+            [json!("x".repeat(MAX_VALUE)), json!([{"a\"": "\n".repeat(MAX_VALUE - 10)}, 1.5, true, 7])]
+        {
+            assert!(Tags::parse(map(json!({"v": fits})), "").is_ok());
+        }
+        let longer = json!([{"a\"": "\n".repeat(MAX_VALUE - 10)}, 1.5, true, 77]);
+        assert_eq!(Tags::parse(map(json!({"v": longer})), "").unwrap_err().len(), 1);
     }
 
     #[test]
