@@ -193,6 +193,14 @@ pub fn session_records(
         .collect())
 }
 
+/// The tenant's sessions after `after` that can be verified, those that were deleted too, in order, at most `limit`.
+///
+/// # Errors
+/// Those of the database.
+pub fn chains(tx: &mut Tx, after: Option<Uuid>, limit: i64) -> Result<Vec<Uuid>> {
+    store::chains(tx, after.unwrap_or_default(), limit)
+}
+
 /// Where the chain of a session ends: by the session's own row while that is kept, and by its seal.
 struct Ends {
     session: Option<End>,

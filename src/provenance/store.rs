@@ -319,3 +319,24 @@ pub(super) fn session(tx: &mut Tx, session: Uuid) -> Result<Option<(String, End)
     .optional()?;
     Ok(row.map(|row| (row.slate, row.end)))
 }
+
+#[derive(QueryableByName)]
+struct ChainRow {
+    #[diesel(sql_type = SqlUuid)]
+    session_id: Uuid,
+}
+
+/// The sessions after `after` that have records, a seal or a state, in order, at most `limit`.
+pub(super) fn chains(tx: &mut Tx, after: Uuid, limit: i64) -> Result<Vec<Uuid>> {
+    let rows: Vec<ChainRow> = sql_query(
+        "select session_id from provenance where tenant_id = $1 and session_id > $2 \
+         union select session_id from session_seals where tenant_id = $1 and session_id > $2 \
+         union select id from sessions where tenant_id = $1 and id > $2 \
+         order by session_id limit $3",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<SqlUuid, _>(after)
+    .bind::<BigInt, _>(limit)
+    .load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| row.session_id).collect())
+}
