@@ -89,6 +89,30 @@ fn refuse_plain_text(url: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Makes a database, unless it is there; `url` is that of another one of the same server, as a login that may.
+///
+/// # Errors
+/// When the server cannot be reached or refuses.
+pub fn create_database(url: &str, name: &str) -> anyhow::Result<()> {
+    #[derive(QueryableByName)]
+    struct There {
+        #[diesel(sql_type = Bool)]
+        there: bool,
+    }
+    let mut connection = establish(url)?;
+    // Two that copy the same template at once would refuse each other. The lock goes with the connection.
+    connection.batch_execute(&format!("select pg_advisory_lock({LOCK})"))?;
+    let found: There = sql_query("select exists (select from pg_database where datname = $1) as there")
+        .bind::<Text, _>(name)
+        .get_result(&mut connection)?;
+    if !found.there {
+        connection
+            .batch_execute(&format!("create database {}", identifier(name)))
+            .with_context(|| format!("cannot create the database {name}"))?;
+    }
+    Ok(())
+}
+
 #[derive(QueryableByName)]
 struct Server {
     #[diesel(sql_type = Integer)]

@@ -324,6 +324,32 @@ pub fn get_to_write(tx: &mut Tx, ctx: &Ctx, slate: &str, path: &FilePath) -> Res
     Ok((slate, head))
 }
 
+/// The files at these very paths, hidden ones included, by path.
+///
+/// # Errors
+/// [`Code::NotFound`] for the slate.
+pub fn heads(tx: &mut Tx, ctx: &Ctx, slate: &str, paths: &[&FilePath]) -> Result<HashMap<String, Head>> {
+    let slate = slates::ops::get(tx, ctx, slate)?;
+    let paths: Vec<&str> = paths.iter().map(|path| path.as_str()).collect();
+    store::heads(tx, slate.id, &paths, false)
+}
+
+/// The paths of the slate's files that come after `after`, hidden ones included, in byte order, at most `limit`.
+///
+/// # Errors
+/// [`Code::NotFound`] for the slate.
+pub fn paths(
+    tx: &mut Tx,
+    ctx: &Ctx,
+    slate: &str,
+    after: Option<&FilePath>,
+    limit: i64,
+) -> Result<Vec<FilePath>> {
+    let slate = slates::ops::get(tx, ctx, slate)?;
+    let paths = store::paths(tx, slate.id, after.map_or("", FilePath::as_str), limit)?;
+    paths.iter().map(|path| FilePath::parse(path).map_err(Error::internal)).collect()
+}
+
 /// Changes a file's settings or moves it; it keeps its identity and its history.
 ///
 /// # Errors

@@ -13,6 +13,7 @@ use super::ops::Entry;
 use super::path::FilePath;
 use crate::authority::Authority;
 use crate::db::Tx;
+use crate::db::schema::files;
 use crate::error::Result;
 use crate::metatags::Tags;
 
@@ -101,6 +102,18 @@ pub(super) fn heads(tx: &mut Tx, slate: i64, paths: &[&str], lock: bool) -> Resu
         .bind::<Array<Text>, _>(paths)
         .load(tx.conn())?;
     Ok(rows.into_iter().map(|row| (row.path.clone(), row.into())).collect())
+}
+
+/// The paths after `after`, in byte order, at most `limit`.
+pub(super) fn paths(tx: &mut Tx, slate: i64, after: &str, limit: i64) -> Result<Vec<String>> {
+    Ok(files::table
+        .filter(files::tenant_id.eq(tx.tenant()))
+        .filter(files::slate_id.eq(slate))
+        .filter(files::path.gt(after))
+        .order(files::path)
+        .limit(limit)
+        .select(files::path)
+        .load(tx.conn())?)
 }
 
 /// The file whose path is another spelling of `path`, by Unicode normal form C.
