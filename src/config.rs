@@ -107,7 +107,7 @@ pub struct Config {
     pub log_format: LogFormat,
 
     /// What is logged: a level (error, warn, info, debug, trace), or directives such as info,slatebase::db=debug
-    #[arg(long, env = "SLATEBASE_LOG", default_value = "info", value_name = "FILTER")]
+    #[arg(long, env = "SLATEBASE_LOG", default_value = "info,actix_server=warn", value_name = "FILTER")]
     pub log: String,
 
     /// The database.

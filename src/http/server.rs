@@ -78,14 +78,16 @@ impl Running {
         self.upkeep.abort();
     }
 
-    /// Serves until SIGTERM or SIGINT, then ends as [`stop`](Running::stop) does.
+    /// Serves until SIGTERM or SIGINT, then ends as [`stop`](Running::stop) does. `ready` is called once signals are
+    /// heard, so that whoever is told of the address may send one.
     ///
     /// # Errors
     /// When signals cannot be heard, or the server fails.
-    pub async fn until_signal(mut self) -> anyhow::Result<()> {
+    pub async fn until_signal(mut self, ready: impl FnOnce() -> io::Result<()>) -> anyhow::Result<()> {
         use tokio::signal::unix::{SignalKind, signal};
         let (mut terminate, mut interrupt) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        ready()?;
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}

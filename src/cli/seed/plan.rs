@@ -145,7 +145,8 @@ impl SeedFile {
         Ok(document)
     }
 
-    fn is_markdown(&self) -> bool {
+    /// Whether its front matter is read: by its media type, or else its extension.
+    pub fn is_markdown(&self) -> bool {
         match &self.media_type {
             Some(given) => given.parse::<mime_guess::Mime>().is_ok_and(|given| is_markdown(&given)),
             None => mime_guess::from_path(self.path.as_str()).iter().any(|guess| is_markdown(&guess)),

@@ -1,0 +1,160 @@
+//! The database of a command: the one that is named, or the embedded one.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use crate::config::{DatabaseConfig, Secret};
+use crate::db::embedded::{self, Embedded, Options};
+use crate::db::migrate::{self, ServiceLogin};
+use crate::db::{Db, PoolOptions};
+
+/// The database of the embedded Postgres.
+const DATABASE: &str = "slatebase";
+/// The login that serves from it.
+const LOGIN: &str = "slatebase_service";
+
+/// What is done about a schema that is not current.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schema {
+    /// It is migrated, where a login that may is at hand.
+    Migrate,
+    /// It is migrated if it is the embedded one's, which is nobody's but ours; else refused.
+    Expect,
+    /// It is refused.
+    Refuse,
+}
+
+/// How long a statement of a command may run; nobody waits in a queue behind it.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// An open database.
+pub struct Database {
+    /// Its pool.
+    pub db: Db,
+    /// What it is, for people.
+    pub place: String,
+    embedded: Option<Embedded>,
+}
+
+impl Database {
+    /// Opens the database, starting the embedded Postgres where no other is named.
+    ///
+    /// # Errors
+    /// When it cannot be reached, its schema is not current, or its login has a right too many. Each says what to do.
+    pub fn open(config: &DatabaseConfig, schema: Schema) -> anyhow::Result<Database> {
+        let (embedded, url) = locate(config, schema)?;
+        let db = Db::connect(&config.pool(&url))?;
+        check(&url)?;
+        Ok(Database { db, place: place(embedded.as_ref(), config), embedded })
+    }
+
+    /// The same for a command that works alone: few connections, and time for long statements.
+    ///
+    /// # Errors
+    /// As [`Database::open`].
+    pub fn open_for_command(config: &DatabaseConfig) -> anyhow::Result<Database> {
+        let (embedded, url) = locate(config, Schema::Expect)?;
+        let db = Db::connect(&PoolOptions { url: url.clone(), size: 2, statement_timeout: PATIENCE })?;
+        check(&url)?;
+        Ok(Database { db, place: place(embedded.as_ref(), config), embedded })
+    }
+
+    /// Closes it, and waits for the embedded Postgres to stop, unless somebody else uses it.
+    ///
+    /// # Errors
+    /// When it could not be stopped.
+    pub fn close(self) -> anyhow::Result<()> {
+        drop(self.db);
+        match self.embedded {
+            Some(embedded) => embedded.stop().context("cannot stop the embedded Postgres"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Brings the schema up to date, and says how many migrations that took and where.
+///
+/// # Errors
+/// When no login that may do so is named, or it may not.
+pub fn migrate(config: &DatabaseConfig) -> anyhow::Result<(usize, String)> {
+    match (&config.database_url, &config.migrate_database_url) {
+        (service, Some(admin)) => {
+            let login = service.as_ref().map(|url| ServiceLogin::from_url(url.expose())).transpose()?;
+            let count = migrate::run(admin.expose(), login.as_ref())?;
+            Ok((count, place(None, config)))
+        }
+        (Some(_), None) => bail!(
+            "set SLATEBASE_MIGRATE_DATABASE_URL to a login of the same database that may create roles and the schema"
+        ),
+        (None, None) => {
+            let (embedded, count) = start(config, true)?;
+            let place = place(Some(&embedded), config);
+            embedded.stop().context("cannot stop the embedded Postgres")?;
+            Ok((count, place))
+        }
+    }
+}
+
+/// The login's URL of a database whose schema was dealt with as `schema` says.
+fn locate(config: &DatabaseConfig, schema: Schema) -> anyhow::Result<(Option<Embedded>, String)> {
+    match (&config.database_url, &config.migrate_database_url) {
+        (Some(url), Some(_)) if schema == Schema::Migrate => {
+            migrate(config)?;
+            Ok((None, url.expose().to_owned()))
+        }
+        (Some(url), _) => Ok((None, url.expose().to_owned())),
+        (None, Some(_)) => bail!(
+            "SLATEBASE_MIGRATE_DATABASE_URL is set and SLATEBASE_DATABASE_URL is not: set both, or neither for the \
+             embedded Postgres"
+        ),
+        (None, None) => {
+            let (embedded, _) = start(config, schema != Schema::Refuse)?;
+            let url = embedded.url(LOGIN, DATABASE);
+            Ok((Some(embedded), url))
+        }
+    }
+}
+
+fn start(config: &DatabaseConfig, migrating: bool) -> anyhow::Result<(Embedded, usize)> {
+    let directory = config.data_dir.clone().unwrap_or_else(embedded::default_data_dir);
+    let program = std::env::current_exe().context("cannot tell which program this is")?;
+    let embedded = embedded::start(&Options::new(directory, program))?;
+    if !migrating {
+        return Ok((embedded, 0));
+    }
+    migrate::create_database(&embedded.superuser_url("postgres"), DATABASE)?;
+    let login = ServiceLogin { name: LOGIN.into(), password: None };
+    let count = migrate::run(&embedded.superuser_url(DATABASE), Some(&login))?;
+    Ok((embedded, count))
+}
+
+fn check(url: &str) -> anyhow::Result<()> {
+    let current = migrate::is_current(&mut migrate::establish(url)?).context(NOT_CURRENT)?;
+    if current { Ok(()) } else { bail!(NOT_CURRENT) }
+}
+
+const NOT_CURRENT: &str = "the schema of the database is not the one that this version needs: run `slatebase migrate`, with \
+    SLATEBASE_MIGRATE_DATABASE_URL set to a login that may create roles and the schema unless Postgres is the embedded one";
+
+/// For people; a URL's password is left out.
+fn place(embedded: Option<&Embedded>, config: &DatabaseConfig) -> String {
+    let of = |url: &Secret| {
+        let bare = url::Url::parse(url.expose()).ok().map(|mut url| {
+            // Neither fails for a URL that has a host, and without one there is no password.
+            let _ = url.set_password(None);
+            url.set_query(None);
+            url.to_string()
+        });
+        bare.unwrap_or_else(|| "the database".into())
+    };
+    match embedded {
+        Some(_) => {
+            let directory = config.data_dir.clone().unwrap_or_else(embedded::default_data_dir);
+            format!("embedded Postgres in {}", directory.display())
+        }
+        None => {
+            config.database_url.as_ref().or(config.migrate_database_url.as_ref()).map(of).unwrap_or_default()
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! `slatebase key`: the operator's work with API keys, at the machine.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use clap::builder::PossibleValuesParser;
+use clap::builder::TypedValueParser;
+
+use super::database::Database;
+use super::tenant::PAGE;
+use super::{now, told};
+use crate::config::DatabaseConfig;
+use crate::ctx::Scope;
+use crate::tenants::ops;
+use crate::tenants::tenant::{Key, NewKey};
+
+/// Create, list and revoke a tenant's API keys.
+#[derive(Debug, clap::Subcommand)]
+pub enum Action {
+    /// Create a key and print its token, this once
+    #[command(after_help = "\
+Examples:
+  slatebase key create acme --label \"support agent\" --scope read --scope retrieve
+  slatebase key create acme --label importer --scope write --slate Knowledge --expires-at 2027-01-01T00:00:00Z
+  TOKEN=$(slatebase key create acme)                    all scopes, every slate, no end")]
+    Create(Create),
+    /// List a tenant's keys, revoked ones too; never a secret
+    #[command(after_help = "Example:\n  slatebase key list acme")]
+    List(List),
+    /// Revoke a key; it opens nothing from that moment on
+    #[command(after_help = "Example:\n  slatebase key revoke acme 12")]
+    Revoke(Revoke),
+}
+
+/// Arguments of `create`.
+#[derive(Debug, clap::Args)]
+pub struct Create {
+    /// The tenant's name
+    tenant: String,
+    /// What people call the key
+    #[arg(long, env = "SLATEBASE_KEY_LABEL", default_value = "command line", value_name = "TEXT")]
+    label: String,
+    /// What it may do; may be given several times. Unset: everything
+    #[arg(long = "scope", env = "SLATEBASE_KEY_SCOPES", value_delimiter = ',', value_parser = scopes(), value_name = "SCOPE")]
+    scopes: Vec<Scope>,
+    /// The only slate that it may touch; may be given several times. Unset: all of the tenant's
+    #[arg(long = "slate", env = "SLATEBASE_KEY_SLATES", value_delimiter = ',', value_name = "NAME")]
+    slates: Vec<String>,
+    /// When it ends to open anything, as RFC 3339. Unset: never
+    #[arg(long, env = "SLATEBASE_KEY_EXPIRES_AT", value_name = "TIME")]
+    expires_at: Option<DateTime<Utc>>,
+    #[command(flatten)]
+    database: DatabaseConfig,
+}
+
+/// Arguments of `list`.
+#[derive(Debug, clap::Args)]
+pub struct List {
+    /// The tenant's name
+    tenant: String,
+    #[command(flatten)]
+    database: DatabaseConfig,
+}
+
+/// Arguments of `revoke`.
+#[derive(Debug, clap::Args)]
+pub struct Revoke {
+    /// The tenant's name
+    tenant: String,
+    /// The key's number: the second one in its token
+    key_id: i64,
+    #[command(flatten)]
+    database: DatabaseConfig,
+}
+
+fn scopes() -> impl TypedValueParser<Value = Scope> {
+    PossibleValuesParser::new(Scope::ALL.map(Scope::as_str))
+        .try_map(|name| Scope::ALL.into_iter().find(|scope| scope.as_str() == name).ok_or("is no scope"))
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When the tenant or the key is nobody's, a value is wrong, or the database is at fault.
+pub fn run(action: Action) -> anyhow::Result<ExitCode> {
+    match action {
+        Action::Create(args) => {
+            let scopes = if args.scopes.is_empty() { Scope::ALL.to_vec() } else { args.scopes };
+            let slates = (!args.slates.is_empty()).then_some(args.slates);
+            let new = NewKey::parse(args.label, &scopes, slates, args.expires_at, now()).map_err(told)?;
+            let database = Database::open_for_command(&args.database)?;
+            let secret = rand::random();
+            let (key, token) = database
+                .db
+                .operator_blocking(|tx| ops::create_key(tx, &args.tenant, &new, secret, now()))
+                .map_err(told)?;
+            eprintln!("key {} of tenant {}; its token is shown this once:", key.id, args.tenant);
+            writeln!(io::stdout(), "{}", token.expose())?;
+            database.close()?;
+        }
+        Action::List(args) => {
+            let database = Database::open_for_command(&args.database)?;
+            let mut after = None;
+            loop {
+                let page = database
+                    .db
+                    .operator_blocking(|tx| ops::list_keys(tx, &args.tenant, after, PAGE))
+                    .map_err(told)?;
+                page.iter().try_for_each(|key| writeln!(io::stdout(), "{}", line(key, now())))?;
+                match page.last() {
+                    Some(last) => after = Some(last.id),
+                    None => break,
+                }
+            }
+            database.close()?;
+        }
+        Action::Revoke(args) => {
+            let database = Database::open_for_command(&args.database)?;
+            database
+                .db
+                .operator_blocking(|tx| ops::revoke_key(tx, &args.tenant, args.key_id, now()))
+                .map_err(told)?;
+            writeln!(io::stdout(), "revoked key {} of tenant {}", args.key_id, args.tenant)?;
+            database.close()?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(key: &Key, now: DateTime<Utc>) -> String {
+    let time = |time: DateTime<Utc>| time.to_rfc3339_opts(SecondsFormat::Secs, true);
+    let scopes: Vec<_> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+    let slates =
+        key.slates.as_ref().map_or("all slates".to_owned(), |names| format!("only {}", names.join(", ")));
+    let state = match (key.revoked_at, key.expires_at) {
+        (Some(at), _) => format!("revoked {}", time(at)),
+        (None, Some(at)) if at <= now => format!("expired {}", time(at)),
+        (None, Some(at)) => format!("until {}", time(at)),
+        (None, None) => "live".into(),
+    };
+    format!(
+        "{}\t{}\t{}\t{slates}\tcreated {}\t{state}",
+        key.id,
+        key.label,
+        scopes.join(","),
+        time(key.created_at)
+    )
+}
