@@ -107,7 +107,12 @@ impl Database {
 
     /// A connection that sees everything.
     pub fn superuser(&self) -> PgConnection {
-        connect(&cluster().postgres.superuser_url(&self.name))
+        connect(&self.superuser_url())
+    }
+
+    /// As the superuser.
+    pub fn superuser_url(&self) -> String {
+        cluster().postgres.superuser_url(&self.name)
     }
 }
 

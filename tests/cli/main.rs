@@ -1,0 +1,9 @@
+//! The command line: the real binary, over a database of the test's own.
+
+#[path = "../api/support/cluster.rs"]
+mod cluster;
+
+mod bad_input;
+mod operator;
+mod seed;
+mod support;
