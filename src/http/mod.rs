@@ -70,7 +70,9 @@ pub fn configure(config: &mut ServiceConfig) {
         .configure(crate::tenants::api::configure)
         .configure(crate::slates::api::configure)
         .configure(crate::folders::api::configure)
-        .configure(crate::files::api::configure);
+        .configure(crate::files::api::configure)
+        .configure(crate::retrieval::api::configure)
+        .configure(crate::provenance::api::configure);
 }
 
 /// The whole service.

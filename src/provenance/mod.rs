@@ -8,6 +8,7 @@
 //! What always holds: [`ops::record`] is the only writer, and is called in the transaction that gives the items; the
 //! service has no right to change or remove a record.
 
+pub mod api;
 pub mod citation;
 pub mod confidence;
 pub mod contract;

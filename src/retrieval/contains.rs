@@ -11,6 +11,11 @@ pub fn like(text: &str) -> String {
     out
 }
 
+/// Whether a trigram index can narrow a search for the text: it has three letters or digits in a row.
+pub fn has_trigram(text: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric()).any(|word| word.chars().nth(2).is_some())
+}
+
 /// Appends one character that means itself.
 pub(super) fn push_literal(out: &mut String, c: char) {
     if matches!(c, '%' | '_' | '\\') {
@@ -27,6 +32,13 @@ mod tests {
         ($($name:ident: $text:expr => $like:expr;)*) => {
             $(#[test] fn $name() { assert_eq!(like($text), $like); })*
         };
+    }
+
+    #[test]
+    fn trigrams_need_three_letters_in_a_row() {
+        for (text, has) in [("abc", true), ("ab", false), ("ab-cd", false), ("-a1é", true), ("---", false), ("", false)] {
+            assert_eq!(has_trigram(text), has, "{text:?}");
+        }
     }
 
     table! {

@@ -1,0 +1,260 @@
+//! Queries over HTTP.
+
+use actix_web::http::header::ACCEPT;
+use actix_web::web::Bytes;
+use actix_web::{HttpRequest, HttpResponse, post, web};
+use futures_util::stream;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+use utoipa_actix_web::service_config::ServiceConfig;
+
+use super::budget::Budget;
+use super::found::After;
+use super::limits::AskedLimits;
+use super::ops::query::{self, Page, Part, Query};
+use super::request::{self, Mode, ModeError};
+use super::view::ItemView;
+use crate::app::App;
+use crate::ctx::Ctx;
+use crate::error::{Error, Result};
+use crate::files::path::FolderPath;
+use crate::http::auth::Retrieve;
+use crate::http::json::Body;
+use crate::http::page::{self, Limit};
+
+/// Bytes of contents past which a page ends early (retrieval semantics §6).
+const PAGE_BYTES: i64 = 16 << 20;
+/// The same for a page of a stream, which is in memory as a whole.
+const STREAM_BYTES: i64 = 4 << 20;
+/// Items of a page of a stream.
+const STREAM_ITEMS: usize = 200;
+/// The most bytes of a body: a thousand paths, escaped.
+const MAX_BODY: usize = 4 << 20;
+/// The media type of a stream.
+const NDJSON: &str = "application/x-ndjson";
+
+/// Adds the routes.
+pub fn configure(config: &mut ServiceConfig) {
+    config.service(query_slate);
+}
+
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Query)]
+#[serde(deny_unknown_fields)]
+struct QueryBody {
+    /// The declared folder; left out, the slate's root.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, example = "docs")]
+    folder: Option<FolderPath>,
+    /// Whether `metatag` and `glob` look at the folders below as well.
+    #[serde(default)]
+    #[schema(example = false)]
+    recursive: bool,
+    /// What is asked for; at least one mode. Other members are ignored, and named in the answer.
+    #[schema(value_type = RetrievalRequest)]
+    request: Map<String, Value>,
+    /// Items on the page.
+    #[serde(default)]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 1000, default = 100)]
+    limit: Limit,
+    /// The `next_cursor` of the page before, of this very query.
+    #[serde(default)]
+    cursor: Option<String>,
+    /// Limits on what this answer gives; left out, none.
+    #[serde(default)]
+    #[schema(value_type = Option<AskedLimits>)]
+    limits: Option<Value>,
+}
+
+/// What is asked for: the union of all modes that are present (retrieval semantics §3).
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "it documents what `request::parse` takes")]
+struct RetrievalRequest {
+    /// Paths of files, from the declared folder.
+    #[schema(example = json!(["core.md", "research/2024-report.md"]), max_items = 1000)]
+    files: Option<Vec<String>>,
+    /// Paths of folders whose index is wanted; `"."` is the declared one.
+    #[schema(example = json!(["research"]), max_items = 1000)]
+    subfolders: Option<Vec<String>>,
+    /// Files that have a metatag.
+    metatag: Option<MetatagRequest>,
+    /// Files whose name matches: `*` any sequence, `?` one character, `[abc]`, `[a-z]`, `[!abc]` one of a class.
+    #[schema(example = "faq-*", max_length = 1024)]
+    glob: Option<String>,
+}
+
+/// A test on a metatag.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "it documents what `request::parse` takes")]
+struct MetatagRequest {
+    /// The metatag's name.
+    #[schema(example = "category")]
+    name: String,
+    /// Literal text that its value, or an element of it, contains.
+    #[schema(example = "security")]
+    contains: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct QueryResult {
+    /// In order: the files as asked, the listings as asked, then all other files by path.
+    items: Vec<ItemView>,
+    /// Whether a limit left something out of this page.
+    truncated: bool,
+    /// Members of the request that are no modes.
+    #[schema(example = json!([]))]
+    ignored: Vec<String>,
+    /// Modes that could not be run; the others were.
+    #[schema(example = json!([]))]
+    errors: Vec<ModeError>,
+    /// Gives the next page; null on the last one.
+    next_cursor: Option<String>,
+}
+
+/// Query a slate
+///
+/// Runs the modes of a request over a folder of the slate, outside of any session. Every item is recorded; its
+/// `provenance_id` names the record. With `Accept: application/x-ndjson` all items are streamed, one a line, whatever
+/// `limit` is, and the last line is `{"end": {items, truncated, ignored, errors}}`, with an `error` beside them when the
+/// stream had to end early. A file that is neither renamed, made nor deleted meanwhile appears exactly once.
+#[utoipa::path(operation_id = "query_slate", tag = "retrieval", request_body = QueryBody,
+    params(("slate" = String, Path, description = "The slate's name", example = "Knowledge")),
+    responses((status = 200, description = "A page of items, or all of them as a stream",
+        content((QueryResult = "application/json"), (String = "application/x-ndjson")))))]
+#[post("/slates/{slate}/query")]
+async fn query_slate(
+    Retrieve(ctx): Retrieve,
+    app: web::Data<App>,
+    req: HttpRequest,
+    slate: web::Path<String>,
+    Body(body): Body<QueryBody, MAX_BODY>,
+) -> Result<HttpResponse> {
+    let mut errors = Vec::new();
+    let limits = body.limits.as_ref().map(|limits| AskedLimits::parse(limits, "/limits", &mut errors));
+    let parsed = request::parse(&body.request, Mode::ALL, "/request");
+    if parsed.is_empty() {
+        errors.push(crate::error::FieldError::new("/request", "must have at least one mode"));
+    }
+    errors.extend(parsed.shape.into_iter().map(|(_, error)| error));
+    if !errors.is_empty() {
+        return Err(Error::invalid(errors));
+    }
+    let query = Query {
+        slate: slate.into_inner(),
+        folder: body.folder.unwrap_or_default(),
+        recursive: body.recursive,
+        request: parsed.request,
+        sent: Value::Object(body.request),
+    };
+    let digest = query.digest();
+    let after = match page::open::<(String, After)>(body.cursor.as_deref())? {
+        None => After::Asked(0),
+        Some((of, after)) if of == digest => after,
+        Some(_) => return Err(Error::invalid_at("/cursor", "is the cursor of another query")),
+    };
+    let budget = Budget::of_query(limits.unwrap_or_default());
+    let run = Run { app: app.into_inner().as_ref().clone(), ctx, query };
+    let (ignored, errors) = (parsed.ignored, parsed.errors);
+    if wants_stream(&req) {
+        return run.stream(after, budget, json!({"ignored": ignored, "errors": errors})).await;
+    }
+    let page = run.page(Part { after, limit: body.limit.items(), bytes: PAGE_BYTES, budget }).await?;
+    let next_cursor = page.next.map(|after| page::seal(&(digest, after)));
+    let truncated = page.truncated;
+    Ok(HttpResponse::Ok().json(QueryResult { items: page.items, truncated, ignored, errors, next_cursor }))
+}
+
+fn wants_stream(req: &HttpRequest) -> bool {
+    let accepted = req.headers().get_all(ACCEPT).filter_map(|value| value.to_str().ok());
+    let mut types = accepted.flat_map(|value| value.split(',')).map(|range| range.split(';').next().unwrap_or(range));
+    types.any(|kind| kind.trim_ascii().eq_ignore_ascii_case(NDJSON))
+}
+
+/// A query that is being answered.
+struct Run {
+    app: App,
+    ctx: Ctx,
+    query: Query,
+}
+
+/// Where a stream is.
+struct Streaming {
+    run: Run,
+    /// What comes next; none once the last line is out.
+    next: Option<Next>,
+    items: usize,
+    truncated: bool,
+    /// Members of the last line.
+    end: Value,
+}
+
+enum Next {
+    Page(After, Budget),
+    Lines(Page),
+    End(Option<Error>),
+}
+
+impl Run {
+    async fn page(&self, part: Part) -> Result<Page> {
+        let (ctx, query) = (self.ctx.clone(), self.query.clone());
+        self.app.db.tenant(self.ctx.tenant, move |tx| query::page(tx, &ctx, &query, &part)).await
+    }
+
+    fn part(after: After, budget: Budget) -> Part {
+        Part { after, limit: STREAM_ITEMS, bytes: STREAM_BYTES, budget }
+    }
+
+    /// The first page is made before the answer begins, so that what is wrong with the query is still a problem. Every
+    /// further one is made when the client has taken the one before, and none is once it has gone.
+    async fn stream(self, after: After, budget: Budget, end: Value) -> Result<HttpResponse> {
+        let first = self.page(Run::part(after, budget)).await?;
+        let state = Streaming { run: self, next: Some(Next::Lines(first)), items: 0, truncated: false, end };
+        let lines = stream::unfold(state, |mut state| async move {
+            let bytes = state.step().await?;
+            Some((Ok::<Bytes, Error>(bytes), state))
+        });
+        Ok(HttpResponse::Ok().content_type(NDJSON).streaming(lines))
+    }
+}
+
+impl Streaming {
+    /// The next lines; none at the end.
+    async fn step(&mut self) -> Option<Bytes> {
+        let page = match self.next.take()? {
+            Next::End(error) => return Some(self.last_line(error)),
+            Next::Lines(page) => Ok(page),
+            Next::Page(after, budget) => self.run.page(Run::part(after, budget)).await,
+        };
+        let page = match page {
+            Ok(page) => page,
+            Err(error) => return Some(self.last_line(Some(error))),
+        };
+        self.items += page.items.len();
+        self.truncated |= page.truncated;
+        self.next = Some(match page.next {
+            Some(after) => Next::Page(after, page.budget),
+            None => Next::End(None),
+        });
+        let mut lines = Vec::new();
+        for item in &page.items {
+            // Items are plain structures, which always serialize.
+            if serde_json::to_writer(&mut lines, item).is_ok() {
+                lines.push(b'\n');
+            }
+        }
+        if lines.is_empty() { Some(self.last_line(None)) } else { Some(lines.into()) }
+    }
+
+    fn last_line(&mut self, error: Option<Error>) -> Bytes {
+        self.next = None;
+        let mut end = self.end.take();
+        end["items"] = self.items.into();
+        end["truncated"] = self.truncated.into();
+        if let Some(error) = error {
+            tracing::warn!(%error, source = ?error.source, "a stream ended early");
+            end["error"] = json!({"type": error.code.name(), "title": error.code.title(), "detail": error.detail});
+        }
+        format!("{}\n", json!({"end": end})).into()
+    }
+}

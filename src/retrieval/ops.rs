@@ -1,0 +1,279 @@
+//! Retrieval as use cases: search a declared folder, read contents, list a folder.
+
+use std::collections::{HashMap, HashSet};
+
+use super::found::{After, Found, FoundFile, FoundItem, Listing, MAX_COUNTED, Missing, Placed, Scope, Totals, Window};
+use super::item::{Hint, HintReason, IndexEntry};
+use super::nearest::{Lost, MAX_HINTS};
+use super::request::{Mode, Request};
+use super::store::{self, Named};
+use crate::authority::Authority;
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::{Code, Error, Result};
+use crate::files::path::{FilePath, FolderPath, Name};
+use crate::{folders, slates};
+
+pub mod query;
+
+/// The most entries that the listings of one result have together.
+pub const MAX_ENTRIES: usize = 10_000;
+
+/// The scope of a declared folder; none when its slate or folder is not there.
+///
+/// # Errors
+/// [`Code::NotFound`] when the key is not bound to the slate.
+pub fn scope(
+    tx: &mut Tx,
+    ctx: &Ctx,
+    slate: &str,
+    folder: &FolderPath,
+    recursive: bool,
+) -> Result<Option<Scope>> {
+    let Some(slate) = slates::ops::find(tx, ctx, slate)? else { return Ok(None) };
+    let Some(folder) = folders::ops::find(tx, &slate, folder)? else { return Ok(None) };
+    Ok(Some(Scope {
+        slate_id: slate.id,
+        slate: slate.name,
+        folder_id: folder.id,
+        folder: FolderPath::parse(&folder.path).map_err(Error::internal)?,
+        recursive,
+        authority: slate.authority.unwrap_or_default(),
+        volatile: slate.volatile,
+        max_age_seconds: slate.max_age_seconds,
+    }))
+}
+
+/// One entry of `files` or `subfolders`, as it was written, and its path from the slate's root if it is one.
+struct Ask<'a> {
+    mode: Mode,
+    text: &'a str,
+    path: Option<String>,
+}
+
+/// What was asked for by name, each text once for each mode.
+fn asks<'a>(folder: &FolderPath, request: &'a Request) -> Vec<Ask<'a>> {
+    let file = |text: &str| {
+        let path = folder.join(&FilePath::parse(text).ok()?).ok()?;
+        Some(path.as_str().to_owned())
+    };
+    let subfolder = |text: &str| {
+        let path = folder.join_folder(&FolderPath::parse_entry(text).ok()?).ok()?;
+        Some(path.as_str().to_owned())
+    };
+    let mut seen = HashSet::new();
+    let files = request.files.iter().flatten().map(|text| (Mode::Files, text.as_str()));
+    let subfolders = request.subfolders.iter().flatten().map(|text| (Mode::Subfolders, text.as_str()));
+    (files.chain(subfolders).filter(|ask| seen.insert(*ask)))
+        .map(|(mode, text)| {
+            let path = if mode == Mode::Files { file(text) } else { subfolder(text) };
+            Ask { mode, text, path }
+        })
+        .collect()
+}
+
+/// What every request finds whose declared folder is not there: all that it names is missing.
+pub fn nothing(request: &Request) -> Found {
+    let items = (asks(&FolderPath::root(), request).into_iter().enumerate())
+        .map(|(i, ask)| {
+            let reason = if ask.path.is_some() { HintReason::NoSuchFile } else { HintReason::InvalidPath };
+            let hint = (i < MAX_HINTS).then(|| Hint { reason, nearest: Vec::new() });
+            let item = Missing { asked: ask.text.to_owned(), mode: ask.mode, hint, refused: false };
+            Placed { after: After::Asked(i + 1), item: FoundItem::Missing(item) }
+        })
+        .collect();
+    Found { items, more: false, beyond: Totals::default(), total: Some(0) }
+}
+
+/// Finds what a request asks for in a scope, in the order of retrieval semantics §3.8: the files as asked, the listings
+/// as asked, then all other files by path; each file once, whatever modes match it.
+///
+/// # Errors
+/// Those of the database; [`Code::QueryTimeout`] when it takes too long.
+pub fn search(tx: &mut Tx, scope: &Scope, request: &Request, window: &Window) -> Result<Found> {
+    let asks = asks(&scope.folder, request);
+    let at = |mode: Mode| -> Vec<&str> {
+        asks.iter().filter(|ask| ask.mode == mode).filter_map(|ask| ask.path.as_deref()).collect()
+    };
+    let files = store::files_at(tx, scope.slate_id, &at(Mode::Files))?;
+    let folders = store::folders_at(tx, scope.slate_id, &at(Mode::Subfolders))?;
+    let entries = entries(&asks, &files, &folders);
+    let start = match &window.after {
+        After::Asked(count) => *count,
+        After::Key(_) => asks.len(),
+    };
+    let coming: Vec<&Entry> = entries.iter().filter(|entry| entry.n >= start).collect();
+    let (shown, rest) = coming.split_at(coming.len().min(window.limit));
+    let arms = store::arms(tx, scope, request)?;
+
+    let named: Vec<&Named> = entries.iter().filter_map(Entry::file).collect();
+    let except: Vec<i64> = named.iter().map(|file| file.id).collect();
+    let after = match &window.after {
+        After::Key(key) => Some(key.as_str()),
+        After::Asked(_) => None,
+    };
+    let room = window.limit - shown.len();
+    let mut others = match rest {
+        [] => store::page(tx, scope, &arms, after, &except, room as i64 + 1)?,
+        _ => Vec::new(),
+    };
+    let more = !rest.is_empty() || others.len() > room;
+    others.truncate(room);
+
+    let here: Vec<&Named> = shown.iter().filter_map(|entry| entry.file()).collect();
+    let ids: Vec<i64> = here.iter().map(|file| file.id).collect();
+    let paths: Vec<String> = here.iter().map(|file| file.path.clone()).collect();
+    let bits = store::matching(tx, scope, &arms, &paths, &ids)?;
+    let all: Vec<i64> = ids.into_iter().chain(others.iter().map(|file| file.id)).collect();
+    let mut heads = store::heads(tx, &all)?;
+    let mut found = |id: i64, bits: i16| Some(found_file(scope, heads.remove(&id)?, bits));
+
+    let mut items = Vec::with_capacity(shown.len() + others.len());
+    let mut room_for_entries = MAX_ENTRIES;
+    for entry in shown {
+        let ask = &asks[entry.n];
+        let missing = |refused| FoundItem::Missing(Missing { asked: ask.text.to_owned(), mode: ask.mode, hint: None, refused });
+        let item = match (entry.what, ask.mode) {
+            (Some(what), _) if what.hidden => missing(true),
+            (Some(file), Mode::Files) => {
+                let bits = Mode::Files.bit() | bits.get(&file.id).copied().unwrap_or(0);
+                found(file.id, bits).map_or_else(|| missing(false), FoundItem::File)
+            }
+            (Some(folder), _) => FoundItem::Listing(listing(tx, ask.text, folder.id, &mut room_for_entries)?),
+            (None, _) => missing(false),
+        };
+        items.push(Placed { after: After::Asked(entry.n + 1), item });
+    }
+    hint(tx, scope, &asks, shown, &mut items)?;
+    let last = others.last().map(|file| file.key.clone());
+    // A file that went between two statements is not there, and was not missed by name.
+    items.extend(others.into_iter().filter_map(|file| {
+        Some(Placed { after: After::Key(file.key), item: FoundItem::File(found(file.id, file.bits)?) })
+    }));
+
+    let mut beyond = Totals::default();
+    let mut total = None;
+    if window.count {
+        let unseen = rest.iter().filter_map(|entry| entry.file()).filter(|file| !file.hidden);
+        unseen.for_each(|file| beyond = Totals { files: beyond.files + 1, bytes: beyond.bytes + file.size });
+        if more {
+            let counted = store::count(tx, scope, &arms, last.as_deref().or(after), &except)?;
+            beyond = Totals { files: beyond.files + counted.files, bytes: beyond.bytes + counted.bytes };
+        }
+        let here = items.iter().filter(|placed| matches!(placed.item, FoundItem::File(_))).count() as i64;
+        total = Some(here + beyond.files).filter(|total| *total <= MAX_COUNTED);
+    }
+    Ok(Found { items, more, beyond, total })
+}
+
+/// Something that was asked for by name, once: `n` is its place among the asks, `what` is there.
+struct Entry<'a> {
+    n: usize,
+    what: Option<&'a Named>,
+    is_file: bool,
+}
+
+impl Entry<'_> {
+    fn file(&self) -> Option<&Named> {
+        self.what.filter(|what| self.is_file && !what.hidden)
+    }
+}
+
+/// The asks in order, without those that name the same file or folder by another spelling.
+fn entries<'a>(
+    asks: &[Ask<'_>],
+    files: &'a HashMap<String, Named>,
+    folders: &'a HashMap<String, Named>,
+) -> Vec<Entry<'a>> {
+    let mut seen = HashSet::new();
+    let entry = |(n, ask): (usize, &Ask<'_>)| {
+        let is_file = ask.mode == Mode::Files;
+        let what = ask.path.as_deref().and_then(|path| if is_file { files.get(path) } else { folders.get(path) });
+        Entry { n, what, is_file }
+    };
+    let first = |entry: &Entry<'a>| entry.what.is_none_or(|what| seen.insert((entry.is_file, what.id)));
+    asks.iter().enumerate().map(entry).filter(first).collect()
+}
+
+fn found_file(scope: &Scope, head: store::HeadRow, bits: i16) -> FoundFile {
+    FoundFile {
+        file_id: head.id,
+        path: head.path,
+        version: head.version,
+        size: head.size,
+        sha256: head.sha256,
+        media_type: head.media_type,
+        is_text: head.is_text,
+        matched_by: bits,
+        authority: head.authority.as_deref().and_then(Authority::from_word).unwrap_or(scope.authority),
+        last_modified: head.last_modified,
+    }
+}
+
+fn listing(tx: &mut Tx, asked: &str, folder_id: i64, room: &mut usize) -> Result<Listing> {
+    let mut entries = store::index(tx, folder_id, None, *room as i64 + 1)?;
+    let truncated = entries.len() > *room;
+    entries.truncate(*room);
+    *room -= entries.len();
+    Ok(Listing { asked: asked.to_owned(), entries, truncated })
+}
+
+/// Lets the first misses explain themselves (retrieval semantics §4.8). Near names are looked for in the folder that the
+/// path leads to, if that is there to be read, else in the declared one.
+fn hint(tx: &mut Tx, scope: &Scope, asks: &[Ask<'_>], shown: &[&Entry], items: &mut [Placed]) -> Result<()> {
+    let missed: Vec<usize> = (items.iter().enumerate())
+        .filter(|(_, placed)| matches!(placed.item, FoundItem::Missing(_)))
+        .map(|(i, _)| i)
+        .take(MAX_HINTS)
+        .collect();
+    let ask = |i: usize| &asks[shown[i].n];
+    let parent = |i: usize| Some(FolderPath::parse(ask(i).path.as_deref()?).ok()?.parent()?.as_str().to_owned());
+    let parents: Vec<String> = missed.iter().filter_map(|i| parent(*i)).collect();
+    let itself = missed.iter().filter_map(|i| ask(*i).path.as_deref().filter(|_| ask(*i).mode == Mode::Files));
+    let paths: Vec<&str> = itself.chain(parents.iter().map(String::as_str)).collect();
+    let mut folders = store::folders_at(tx, scope.slate_id, &paths)?;
+    folders.retain(|_, folder| !folder.hidden);
+
+    let lost = missed.iter().filter_map(|i| {
+        let name = ask(*i).text.trim_end_matches('/').rsplit('/').next()?;
+        let inside = parent(*i).filter(|path| FolderPath::parse(path).is_ok_and(|p| p.relative_to(&scope.folder).is_some()));
+        let folder = inside.and_then(|path| folders.get(&path)).map_or(scope.folder_id, |folder| folder.id);
+        let name = Name::parse(name).ok()?.as_str().to_owned();
+        Some(Lost { n: *i as i64, folder_id: folder, name, folder: ask(*i).mode == Mode::Subfolders })
+    });
+    let mut near = store::near(tx, &lost.collect::<Vec<_>>())?;
+    for i in missed {
+        let reason = match ask(i).path.as_deref() {
+            None => HintReason::InvalidPath,
+            Some(path) if ask(i).mode == Mode::Files && folders.contains_key(path) => HintReason::IsAFolder,
+            Some(_) => HintReason::NoSuchFile,
+        };
+        let nearest = near.remove(&(i as i64)).unwrap_or_default();
+        let nearest = nearest.iter().map(|path| scope.relative(path).to_owned()).collect();
+        if let FoundItem::Missing(missing) = &mut items[i].item {
+            missing.hint = Some(Hint { reason, nearest });
+        }
+    }
+    Ok(())
+}
+
+/// The contents of files that were found, by their SHA-256. The caller bounds how many bytes that is.
+///
+/// # Errors
+/// [`Code::Conflict`], which runs the transaction again, when a purge came between.
+pub fn contents(tx: &mut Tx, hashes: &[&[u8]]) -> Result<HashMap<Vec<u8>, Vec<u8>>> {
+    let contents = store::contents(tx, hashes)?;
+    match hashes.iter().all(|hash| contents.contains_key(*hash)) {
+        true => Ok(contents),
+        false => Err(Error::new(Code::Conflict, "a file was purged meanwhile; try again")),
+    }
+}
+
+/// A page of a folder's index: the first `limit` entries after the entry `after`, in byte order of names as they are
+/// printed, nested folders with a `/` after the name.
+///
+/// # Errors
+/// Those of the database.
+pub fn listing_page(tx: &mut Tx, folder_id: i64, after: Option<&str>, limit: i64) -> Result<Vec<IndexEntry>> {
+    store::index(tx, folder_id, after, limit)
+}

@@ -1,0 +1,153 @@
+//! A query: the modes of a request, outside of any session (REST contract, "Slates").
+//!
+//! A query has pages. Each is a transaction of its own that reads the items and writes their record.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{contents, scope, search};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::{Error, Result};
+use crate::files::head::hex;
+use crate::files::path::FolderPath;
+use crate::provenance;
+use crate::provenance::ops::NewRecord;
+use crate::provenance::record::Kind;
+use crate::retrieval::budget::{Budget, Candidate, Context, Verdict, decide};
+use crate::retrieval::found::{After, FoundItem, Placed, Window};
+use crate::retrieval::item::ItemStatus;
+use crate::retrieval::request::Request;
+use crate::retrieval::view::{ItemView, encoded};
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Query {
+    /// The slate's name.
+    pub slate: String,
+    /// The declared folder.
+    pub folder: FolderPath,
+    /// Whether `metatag` and `glob` look at the folders below as well.
+    pub recursive: bool,
+    /// The modes.
+    pub request: Request,
+    /// The request as it was sent, which is what is recorded.
+    pub sent: Value,
+}
+
+impl Query {
+    /// Tells this query from others, in a cursor.
+    pub fn digest(&self) -> String {
+        let Request { files, subfolders, metatag, glob } = &self.request;
+        let metatag = metatag.as_ref().map(|test| (&test.name, &test.contains));
+        let all = json!([self.slate, self.folder, self.recursive, files, subfolders, metatag, glob]);
+        hex(&Sha256::digest(all.to_string())[..8])
+    }
+}
+
+/// Which page of it.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// What the page begins after.
+    pub after: After,
+    /// The most items.
+    pub limit: usize,
+    /// Past so many bytes of contents the page ends; its first item may have more.
+    pub bytes: i64,
+    /// What may still be given.
+    pub budget: Budget,
+}
+
+/// A page.
+#[derive(Debug)]
+pub struct Page {
+    /// The items.
+    pub items: Vec<ItemView>,
+    /// Where the next page begins; none after the last.
+    pub next: Option<After>,
+    /// Whether a limit left something out.
+    pub truncated: bool,
+    /// What may be given on the next page.
+    pub budget: Budget,
+}
+
+/// Gives a page, and records it.
+///
+/// # Errors
+/// [`Code::NotFound`](crate::error::Code::NotFound) when there is no such slate or folder.
+pub fn page(tx: &mut Tx, ctx: &Ctx, query: &Query, part: &Part) -> Result<Page> {
+    let scope = scope(tx, ctx, &query.slate, &query.folder, query.recursive)?.ok_or_else(Error::not_found)?;
+    let window = Window { after: part.after.clone(), limit: part.limit, count: false };
+    let found = search(tx, &scope, &query.request, &window)?;
+    let mut budget = part.budget;
+    let mut bytes = 0;
+    let mut given: Vec<(FoundItem, ItemStatus)> = Vec::with_capacity(found.items.len());
+    let mut last = None;
+    let mut more = found.more;
+    for Placed { after, item } in found.items {
+        let before = budget;
+        let (status, cost) = status(&item, &mut budget);
+        if bytes + cost > part.bytes && !given.is_empty() {
+            (more, budget) = (true, before);
+            break;
+        }
+        bytes += cost;
+        given.push((item, status));
+        last = Some(after);
+    }
+    let hashes: Vec<&[u8]> = given.iter().filter_map(|(item, status)| wanted(item, *status)).collect();
+    let contents = contents(tx, &hashes)?;
+    let truncated = given.iter().any(|(item, status)| match item {
+        FoundItem::File(_) => *status == ItemStatus::Omitted,
+        FoundItem::Listing(listing) => listing.truncated,
+        FoundItem::Missing(_) => false,
+    });
+    if given.is_empty() {
+        return Ok(Page { items: Vec::new(), next: None, truncated, budget });
+    }
+    provenance::ops::commit_lazily(tx)?;
+    let new = NewRecord {
+        kind: Kind::Query,
+        link: None,
+        slate: &scope.slate,
+        folder: scope.folder.as_str(),
+        recursive: scope.recursive,
+        request: Some(&query.sent),
+        items: given.iter().map(|(item, status)| item.record(&scope, *status, ctx.now)).collect(),
+    };
+    let record = provenance::ops::record(tx, ctx, new)?.id;
+    let view = |(i, (item, status)): (usize, (FoundItem, ItemStatus))| {
+        let text = match &item {
+            FoundItem::File(file) if status == ItemStatus::Fetched => {
+                contents.get(&file.sha256).map(|bytes| encoded(bytes.clone(), file.is_text))
+            }
+            _ => None,
+        };
+        ItemView::new(&scope, item, status, text, (record, i + 1))
+    };
+    let items = given.into_iter().enumerate().map(view).collect();
+    Ok(Page { items, next: last.filter(|_| more), truncated, budget })
+}
+
+/// What becomes of an item, and the bytes of contents that it takes.
+fn status(item: &FoundItem, budget: &mut Budget) -> (ItemStatus, i64) {
+    match item {
+        FoundItem::File(file) => {
+            let candidate =
+                Candidate { file_id: file.file_id, version: file.version, sha256: &file.sha256, cost: file.size };
+            match decide(&[candidate], &Context::default(), budget)[..] {
+                [Verdict::Fetched] => (ItemStatus::Fetched, file.size),
+                _ => (ItemStatus::Omitted, 0),
+            }
+        }
+        FoundItem::Listing(_) => (ItemStatus::Listing, 0),
+        FoundItem::Missing(_) => (ItemStatus::NotFound, 0),
+    }
+}
+
+fn wanted(item: &FoundItem, status: ItemStatus) -> Option<&[u8]> {
+    match item {
+        FoundItem::File(file) if status == ItemStatus::Fetched => Some(&file.sha256),
+        _ => None,
+    }
+}

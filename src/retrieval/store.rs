@@ -1,0 +1,323 @@
+//! The SQL of retrieval, and the only module that sends search statements.
+//!
+//! They are sent as `sql_query`, which is never kept as a prepared statement, so that each is planned for its own values;
+//! and against the search views, under which `like` and `&&` stay index conditions. Nothing else knows of either.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use diesel::connection::SimpleConnection;
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
+use diesel::sql_types::{Array, BigInt, Binary, Bool, Nullable, SmallInt, Text, Timestamptz};
+use diesel::{QueryableByName, sql_query};
+
+use super::found::{Scope, Totals};
+use super::item::IndexEntry;
+use super::modes::metatag::{self, Plan};
+use super::modes::{Arm, files, subfolders};
+use super::nearest::{self, Lost};
+use super::request::{MetatagTest, Request};
+use super::sql::{Bind, Sql};
+use super::{glob, union};
+use crate::db::Tx;
+use crate::error::{Error, Result};
+
+/// The statement, ready to be sent.
+fn query(sql: &Sql) -> BoxedSqlQuery<'_, Pg, SqlQuery> {
+    sql.binds.iter().fold(sql_query(&sql.text).into_boxed(), |query, bind| match bind {
+        Bind::Int(value) => query.bind::<BigInt, _>(value),
+        Bind::Text(value) => query.bind::<Text, _>(value),
+        Bind::Ints(value) => query.bind::<Array<BigInt>, _>(value),
+        Bind::Texts(value) => query.bind::<Array<Text>, _>(value),
+    })
+}
+
+/// How Postgres runs a statement of this module: the JSON of `explain (analyze, buffers)`.
+///
+/// # Errors
+/// Those of the database.
+pub fn explain(tx: &mut Tx, sql: &Sql) -> Result<serde_json::Value> {
+    #[derive(QueryableByName)]
+    struct Row {
+        #[diesel(sql_type = diesel::sql_types::Json, column_name = "QUERY PLAN")]
+        plan: serde_json::Value,
+    }
+    let explained = Sql { text: format!("explain (analyze, buffers, format json) {}", sql.text), binds: sql.binds.clone() };
+    let row: Row = query(&explained).get_result(tx.conn())?;
+    Ok(row.plan)
+}
+
+/// Something at a path that was asked for.
+#[derive(Debug, Clone, QueryableByName)]
+pub struct Named {
+    /// Its number.
+    #[diesel(sql_type = BigInt)]
+    pub id: i64,
+    /// Its path, as it is stored.
+    #[diesel(sql_type = Text)]
+    pub path: String,
+    /// What it was found by.
+    #[diesel(sql_type = Text)]
+    key: String,
+    /// Bytes of a file's contents.
+    #[diesel(sql_type = BigInt)]
+    pub size: i64,
+    /// It is kept from every reader.
+    #[diesel(sql_type = Bool)]
+    pub hidden: bool,
+}
+
+type LookUp = fn(i64, i64, Vec<String>, bool) -> Sql;
+
+/// By path: exactly, and where nothing is found by another spelling of the same characters (retrieval semantics §2.3).
+fn named(tx: &mut Tx, slate_id: i64, paths: &[&str], look_up: LookUp) -> Result<HashMap<String, Named>> {
+    use unicode_normalization::UnicodeNormalization;
+    if paths.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let exact = look_up(tx.tenant(), slate_id, paths.iter().map(|path| path.to_string()).collect(), false);
+    let rows: Vec<Named> = query(&exact).load(tx.conn())?;
+    let mut found: HashMap<String, Named> = rows.into_iter().map(|row| (row.key.clone(), row)).collect();
+    let other: Vec<(&str, String)> = (paths.iter())
+        .filter(|path| !path.is_ascii() && !found.contains_key(**path))
+        .map(|path| (*path, path.nfc().collect()))
+        .collect();
+    if !other.is_empty() {
+        let sql = look_up(tx.tenant(), slate_id, other.iter().map(|(_, nfc)| nfc.clone()).collect(), true);
+        let rows: Vec<Named> = query(&sql).load(tx.conn())?;
+        let rows: HashMap<&str, &Named> = rows.iter().map(|row| (row.key.as_str(), row)).collect();
+        found.extend(other.iter().filter_map(|(path, nfc)| Some((path.to_string(), (*rows.get(nfc.as_str())?).clone()))));
+    }
+    Ok(found)
+}
+
+/// The files at these paths from the slate's root, hidden ones too, by the path that was asked for.
+pub(super) fn files_at(tx: &mut Tx, slate_id: i64, paths: &[&str]) -> Result<HashMap<String, Named>> {
+    named(tx, slate_id, paths, files::look_up)
+}
+
+/// The folders at these paths, as [`files_at`].
+pub(super) fn folders_at(tx: &mut Tx, slate_id: i64, paths: &[&str]) -> Result<HashMap<String, Named>> {
+    named(tx, slate_id, paths, subfolders::look_up)
+}
+
+#[derive(QueryableByName)]
+struct TermsRow {
+    #[diesel(sql_type = Nullable<Array<BigInt>>)]
+    ids: Option<Vec<i64>>,
+}
+
+#[derive(QueryableByName)]
+struct ProbedRow {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+    #[diesel(sql_type = Text)]
+    key: String,
+}
+
+/// The arms that select the files of a request. A mode that can find nothing has none.
+pub fn arms(tx: &mut Tx, scope: &Scope, request: &Request) -> Result<Vec<Arm>> {
+    let mut arms = Vec::new();
+    if let Some(test) = &request.metatag {
+        arms.extend(metatag_arm(tx, scope, test)?.map(Arm::Metatag));
+    }
+    if let Some(pattern) = &request.glob {
+        // A request holds only patterns that parse.
+        let pattern = glob::Glob::parse(pattern).map_err(Error::internal)?;
+        arms.push(Arm::Glob(pattern));
+    }
+    Ok(arms)
+}
+
+fn metatag_arm(tx: &mut Tx, scope: &Scope, test: &MetatagTest) -> Result<Option<metatag::Arm>> {
+    let row: TermsRow = query(&metatag::look_up(tx.tenant(), scope, test)).get_result(tx.conn())?;
+    let ids = match metatag::plan(test, row.ids) {
+        Plan::Nothing => return Ok(None),
+        Plan::Search(arm) => return Ok(Some(arm)),
+        Plan::Probe(ids) => ids,
+    };
+    allow_scans(tx, false)?;
+    let rows: Vec<ProbedRow> = query(&metatag::probe(tx.tenant(), scope, &ids)).load(tx.conn())?;
+    allow_scans(tx, true)?;
+    let found = rows.into_iter().map(|row| (row.id, row.key)).collect();
+    Ok(Some(metatag::Arm::probed(ids, found)))
+}
+
+/// Whether the planner may use anything but bitmap scans.
+pub fn allow_scans(tx: &mut Tx, allowed: bool) -> Result<()> {
+    let how = if allowed { "to default" } else { "= off" };
+    Ok(tx.conn().batch_execute(&format!(
+        "set local enable_seqscan {how}; set local enable_indexscan {how}; set local enable_indexonlyscan {how}"
+    ))?)
+}
+
+/// A file that matches.
+#[derive(Debug, Clone, PartialEq, Eq, QueryableByName)]
+pub(super) struct Match {
+    /// Its number.
+    #[diesel(sql_type = BigInt)]
+    pub id: i64,
+    /// What results are ordered by; empty where the files were known.
+    #[diesel(sql_type = Text)]
+    pub key: String,
+    /// The bits of the modes that matched it.
+    #[diesel(sql_type = SmallInt)]
+    pub bits: i16,
+}
+
+/// The first `limit` files after `after` that the arms select, except some.
+pub(super) fn page(
+    tx: &mut Tx,
+    scope: &Scope,
+    arms: &[Arm],
+    after: Option<&str>,
+    except: &[i64],
+    limit: i64,
+) -> Result<Vec<Match>> {
+    if arms.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(query(&union::page(tx.tenant(), scope, arms, after, except, limit)).load(tx.conn())?)
+}
+
+/// By which arms the files at these paths, whose numbers are `ids`, are selected.
+pub(super) fn matching(
+    tx: &mut Tx,
+    scope: &Scope,
+    arms: &[Arm],
+    paths: &[String],
+    ids: &[i64],
+) -> Result<HashMap<i64, i16>> {
+    if arms.is_empty() || ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows: Vec<Match> = query(&union::matching(tx.tenant(), scope, arms, paths, ids)).load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| (row.id, row.bits)).collect())
+}
+
+#[derive(QueryableByName)]
+struct TotalsRow {
+    #[diesel(sql_type = BigInt)]
+    files: i64,
+    #[diesel(sql_type = BigInt)]
+    bytes: i64,
+}
+
+/// How many files after `after` the arms select, counted to one more than [`MAX_COUNTED`](super::found::MAX_COUNTED).
+pub(super) fn count(tx: &mut Tx, scope: &Scope, arms: &[Arm], after: Option<&str>, except: &[i64]) -> Result<Totals> {
+    if arms.is_empty() {
+        return Ok(Totals::default());
+    }
+    let row: TotalsRow = query(&union::count(tx.tenant(), scope, arms, after, except)).get_result(tx.conn())?;
+    Ok(Totals { files: row.files, bytes: row.bytes })
+}
+
+/// What a file's head is, as a result tells of it.
+#[derive(Debug, QueryableByName)]
+pub(super) struct HeadRow {
+    #[diesel(sql_type = BigInt)]
+    pub id: i64,
+    #[diesel(sql_type = Text)]
+    pub path: String,
+    #[diesel(sql_type = BigInt)]
+    pub version: i64,
+    #[diesel(sql_type = BigInt)]
+    pub size: i64,
+    #[diesel(sql_type = Binary)]
+    pub sha256: Vec<u8>,
+    #[diesel(sql_type = Text)]
+    pub media_type: String,
+    #[diesel(sql_type = Bool)]
+    pub is_text: bool,
+    /// The file's own word, or that of the nearest folder that has one.
+    #[diesel(sql_type = Nullable<Text>)]
+    pub authority: Option<String>,
+    #[diesel(sql_type = Timestamptz)]
+    pub last_modified: DateTime<Utc>,
+}
+
+/// The heads of these files, by number; of those that were deleted or hidden meanwhile there is none.
+pub(super) fn heads(tx: &mut Tx, ids: &[i64]) -> Result<HashMap<i64, HeadRow>> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows: Vec<HeadRow> = sql_query(
+        "with recursive hit as materialized (
+             select id, folder_id, path, version, size, sha256, media_type, is_text, authority
+             from files where tenant_id = $1 and id = any($2) and not hidden),
+         chain as (
+             select o.id as start, o.parent_id, o.authority, 0 as up
+             from (select distinct folder_id from hit where authority is null) as h
+             join folders o on o.tenant_id = $1 and o.id = h.folder_id
+             union all
+             select c.start, o.parent_id, o.authority, c.up + 1
+             from chain c join folders o on o.tenant_id = $1 and o.id = c.parent_id
+             where c.authority is null)
+         select hit.id, hit.path, hit.version, hit.size, hit.sha256, hit.media_type, hit.is_text,
+                coalesce(hit.authority, c.authority) as authority,
+                coalesce(v.source_modified_at, v.created_at) as last_modified
+         from hit join file_versions v on v.tenant_id = $1 and v.file_id = hit.id and v.version = hit.version
+         left join chain c on c.start = hit.folder_id and c.authority is not null",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<Array<BigInt>, _>(ids)
+    .load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| (row.id, row)).collect())
+}
+
+#[derive(QueryableByName)]
+struct BlobRow {
+    #[diesel(sql_type = Binary)]
+    sha256: Vec<u8>,
+    #[diesel(sql_type = Binary)]
+    data: Vec<u8>,
+}
+
+/// Contents by their SHA-256.
+pub(super) fn contents(tx: &mut Tx, hashes: &[&[u8]]) -> Result<HashMap<Vec<u8>, Vec<u8>>> {
+    if hashes.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows: Vec<BlobRow> = sql_query("select sha256, data from blobs where tenant_id = $1 and sha256 = any($2)")
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<Array<Binary>, _>(hashes)
+        .load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| (row.sha256, row.data)).collect())
+}
+
+#[derive(QueryableByName)]
+struct EntryRow {
+    #[diesel(sql_type = Text)]
+    name: String,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    size: Option<i64>,
+}
+
+/// A page of a folder's index: the first `limit` entries after `after`.
+pub(super) fn index(tx: &mut Tx, folder_id: i64, after: Option<&str>, limit: i64) -> Result<Vec<IndexEntry>> {
+    let rows: Vec<EntryRow> = query(&subfolders::index(tx.tenant(), folder_id, after, limit)).load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| IndexEntry { name: row.name, size: row.size }).collect())
+}
+
+#[derive(QueryableByName)]
+struct NearRow {
+    #[diesel(sql_type = BigInt)]
+    n: i64,
+    #[diesel(sql_type = Text)]
+    path: String,
+}
+
+/// Paths near to the lost ones, nearest first, by the number of the lost one.
+pub(super) fn near(tx: &mut Tx, lost: &[Lost]) -> Result<HashMap<i64, Vec<String>>> {
+    let mut near: HashMap<i64, Vec<String>> = HashMap::new();
+    if lost.is_empty() {
+        return Ok(near);
+    }
+    let rows: Vec<NearRow> = query(&nearest::statement(tx.tenant(), lost)).load(tx.conn())?;
+    for row in rows {
+        near.entry(row.n).or_default().push(row.path);
+    }
+    Ok(near)
+}

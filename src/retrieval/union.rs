@@ -1,0 +1,52 @@
+//! The union of the modes that select files (retrieval semantics §4.1): `union all` of one ordered, limited arm each,
+//! grouped by file, the bits of the modes put together. A file among the first of the union is among the first of every
+//! arm that selects it, so the bits are whole.
+
+use super::found::{MAX_COUNTED, Scope};
+use super::modes::{Arm, Frame};
+use super::sql::Sql;
+
+/// The statement that gives a page: `id`, `key` and `bits` of the first `limit` files after `after` in order.
+pub fn page(
+    tenant: i64,
+    scope: &Scope,
+    arms: &[Arm],
+    after: Option<&str>,
+    except: &[i64],
+    limit: i64,
+) -> Sql {
+    let mut sql = Sql::new(tenant);
+    sql.push("select id, key, bit_or(bits) as bits from (");
+    push_arms(&mut sql, scope, arms, Frame::Page { after, except, limit });
+    sql.push(") as arms group by id, key order by key limit ").bind(limit);
+    sql
+}
+
+/// The statement that tells by which arms files are selected that are known by name: `id`, an empty `key`, and `bits`.
+pub fn matching(tenant: i64, scope: &Scope, arms: &[Arm], paths: &[String], ids: &[i64]) -> Sql {
+    let mut sql = Sql::new(tenant);
+    sql.push("select id, '' as key, bit_or(bits) as bits from (");
+    push_arms(&mut sql, scope, arms, Frame::Only { paths, ids });
+    sql.push(") as arms group by id");
+    sql
+}
+
+/// The statement that counts the files after `after`: `files`, to one more than [`MAX_COUNTED`], and their `bytes`.
+pub fn count(tenant: i64, scope: &Scope, arms: &[Arm], after: Option<&str>, except: &[i64]) -> Sql {
+    let limit = MAX_COUNTED + 1;
+    let mut sql = Sql::new(tenant);
+    sql.push("select count(*) as files, coalesce(sum(f.size), 0)::bigint as bytes from (select id from (");
+    push_arms(&mut sql, scope, arms, Frame::Page { after, except, limit });
+    sql.push(") as arms group by id limit ").bind(limit);
+    sql.push(") as matching join files f on f.tenant_id = $1 and f.id = matching.id");
+    sql
+}
+
+fn push_arms(sql: &mut Sql, scope: &Scope, arms: &[Arm], frame: Frame<'_>) {
+    for (i, arm) in arms.iter().enumerate() {
+        if i > 0 {
+            sql.push(" union all ");
+        }
+        arm.push(sql, scope, frame);
+    }
+}
