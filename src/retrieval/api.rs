@@ -167,7 +167,8 @@ async fn query_slate(
 
 fn wants_stream(req: &HttpRequest) -> bool {
     let accepted = req.headers().get_all(ACCEPT).filter_map(|value| value.to_str().ok());
-    let mut types = accepted.flat_map(|value| value.split(',')).map(|range| range.split(';').next().unwrap_or(range));
+    let mut types =
+        accepted.flat_map(|value| value.split(',')).map(|range| range.split(';').next().unwrap_or(range));
     types.any(|kind| kind.trim_ascii().eq_ignore_ascii_case(NDJSON))
 }
 
@@ -253,7 +254,8 @@ impl Streaming {
         end["truncated"] = self.truncated.into();
         if let Some(error) = error {
             tracing::warn!(%error, source = ?error.source, "a stream ended early");
-            end["error"] = json!({"type": error.code.name(), "title": error.code.title(), "detail": error.detail});
+            end["error"] =
+                json!({"type": error.code.name(), "title": error.code.title(), "detail": error.detail});
         }
         format!("{}\n", json!({"end": end})).into()
     }

@@ -87,7 +87,8 @@ impl Budget {
 
     /// Takes a file of this cost out of the budget, if it fits.
     fn take(&mut self, cost: i64) -> bool {
-        let bytes = if self.first { self.bytes.map(|bytes| bytes.max(MAX_BYTES_PER_ROUND)) } else { self.bytes };
+        let bytes =
+            if self.first { self.bytes.map(|bytes| bytes.max(MAX_BYTES_PER_ROUND)) } else { self.bytes };
         let within = |limit: Option<i64>, cost: i64| limit.is_none_or(|limit| cost <= limit);
         if !(within(self.files, 1) && within(bytes, cost) && within(self.total, cost)) {
             return false;

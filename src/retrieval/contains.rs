@@ -36,7 +36,9 @@ mod tests {
 
     #[test]
     fn trigrams_need_three_letters_in_a_row() {
-        for (text, has) in [("abc", true), ("ab", false), ("ab-cd", false), ("-a1é", true), ("---", false), ("", false)] {
+        for (text, has) in
+            [("abc", true), ("ab", false), ("ab-cd", false), ("-a1é", true), ("---", false), ("", false)]
+        {
             assert_eq!(has_trigram(text), has, "{text:?}");
         }
     }

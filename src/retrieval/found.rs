@@ -155,10 +155,18 @@ impl FoundItem {
                 status: status.code(),
                 matched_by: file.matched_by,
                 authority: file.authority.code(),
-                freshness: Freshness::of(Some(file.last_modified), scope.volatile, scope.max_age_seconds, now).code(),
+                freshness: Freshness::of(
+                    Some(file.last_modified),
+                    scope.volatile,
+                    scope.max_age_seconds,
+                    now,
+                )
+                .code(),
                 asked: None,
             },
-            FoundItem::Listing(listing) => named(&listing.asked, Mode::Subfolders, ItemStatus::Listing.code(), scope),
+            FoundItem::Listing(listing) => {
+                named(&listing.asked, Mode::Subfolders, ItemStatus::Listing.code(), scope)
+            }
             FoundItem::Missing(missing) => {
                 let status = if missing.refused { REFUSED } else { ItemStatus::NotFound.code() };
                 named(&missing.asked, missing.mode, status, scope)

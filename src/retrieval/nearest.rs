@@ -30,13 +30,14 @@ pub struct Lost {
 /// after it. `lost` must not be empty.
 pub fn statement(tenant: i64, lost: &[Lost]) -> Sql {
     let mut sql = Sql::new(tenant);
+    sql.push("select n, path from (");
     for (i, lost) in lost.iter().enumerate() {
         if i > 0 {
             sql.push(" union all ");
         }
         push_one(&mut sql, lost);
     }
-    sql.push(" order by n, near desc, path");
+    sql.push(") as found order by n, near desc, path");
     sql
 }
 
@@ -48,7 +49,9 @@ fn push_one(sql: &mut Sql, lost: &Lost) {
     sql.push("(select ").bind(lost.n).push(" as n, path, similarity(name, ").bind(lost.name.as_str());
     sql.push(") as near from (");
     let candidates = |sql: &mut Sql, test: &str, value: &str, order: &str| {
-        sql.push(&format!("(select name, {path} from {view} where tenant_id = $1 and not hidden and {parent} = "));
+        sql.push(&format!(
+            "(select name, {path} from {view} where tenant_id = $1 and not hidden and {parent} = "
+        ));
         sql.bind(lost.folder_id).push(&format!(" and name {test} ")).bind(value);
         sql.push(&format!(" {order} limit {WINDOW})"));
     };

@@ -1,9 +1,11 @@
-//! Retrieval as use cases: search a declared folder, read contents, list a folder.
+//! Retrieval as use cases: search a declared folder, and read contents.
 
 use std::collections::{HashMap, HashSet};
 
-use super::found::{After, Found, FoundFile, FoundItem, Listing, MAX_COUNTED, Missing, Placed, Scope, Totals, Window};
-use super::item::{Hint, HintReason, IndexEntry};
+use super::found::{
+    After, Found, FoundFile, FoundItem, Listing, MAX_COUNTED, Missing, Placed, Scope, Totals, Window,
+};
+use super::item::{Hint, HintReason};
 use super::nearest::{Lost, MAX_HINTS};
 use super::request::{Mode, Request};
 use super::store::{self, Named};
@@ -132,14 +134,18 @@ pub fn search(tx: &mut Tx, scope: &Scope, request: &Request, window: &Window) ->
     let mut room_for_entries = MAX_ENTRIES;
     for entry in shown {
         let ask = &asks[entry.n];
-        let missing = |refused| FoundItem::Missing(Missing { asked: ask.text.to_owned(), mode: ask.mode, hint: None, refused });
+        let missing = |refused| {
+            FoundItem::Missing(Missing { asked: ask.text.to_owned(), mode: ask.mode, hint: None, refused })
+        };
         let item = match (entry.what, ask.mode) {
             (Some(what), _) if what.hidden => missing(true),
             (Some(file), Mode::Files) => {
                 let bits = Mode::Files.bit() | bits.get(&file.id).copied().unwrap_or(0);
                 found(file.id, bits).map_or_else(|| missing(false), FoundItem::File)
             }
-            (Some(folder), _) => FoundItem::Listing(listing(tx, ask.text, folder.id, &mut room_for_entries)?),
+            (Some(folder), _) => {
+                FoundItem::Listing(listing(tx, scope.slate_id, ask.text, folder.id, &mut room_for_entries)?)
+            }
             (None, _) => missing(false),
         };
         items.push(Placed { after: After::Asked(entry.n + 1), item });
@@ -188,7 +194,8 @@ fn entries<'a>(
     let mut seen = HashSet::new();
     let entry = |(n, ask): (usize, &Ask<'_>)| {
         let is_file = ask.mode == Mode::Files;
-        let what = ask.path.as_deref().and_then(|path| if is_file { files.get(path) } else { folders.get(path) });
+        let what =
+            ask.path.as_deref().and_then(|path| if is_file { files.get(path) } else { folders.get(path) });
         Entry { n, what, is_file }
     };
     let first = |entry: &Entry<'a>| entry.what.is_none_or(|what| seen.insert((entry.is_file, what.id)));
@@ -210,8 +217,8 @@ fn found_file(scope: &Scope, head: store::HeadRow, bits: i16) -> FoundFile {
     }
 }
 
-fn listing(tx: &mut Tx, asked: &str, folder_id: i64, room: &mut usize) -> Result<Listing> {
-    let mut entries = store::index(tx, folder_id, None, *room as i64 + 1)?;
+fn listing(tx: &mut Tx, slate_id: i64, asked: &str, folder_id: i64, room: &mut usize) -> Result<Listing> {
+    let mut entries = folders::ops::index(tx, slate_id, folder_id, None, *room as i64 + 1)?;
     let truncated = entries.len() > *room;
     entries.truncate(*room);
     *room -= entries.len();
@@ -227,16 +234,19 @@ fn hint(tx: &mut Tx, scope: &Scope, asks: &[Ask<'_>], shown: &[&Entry], items: &
         .take(MAX_HINTS)
         .collect();
     let ask = |i: usize| &asks[shown[i].n];
-    let parent = |i: usize| Some(FolderPath::parse(ask(i).path.as_deref()?).ok()?.parent()?.as_str().to_owned());
+    let parent =
+        |i: usize| Some(FolderPath::parse(ask(i).path.as_deref()?).ok()?.parent()?.as_str().to_owned());
     let parents: Vec<String> = missed.iter().filter_map(|i| parent(*i)).collect();
-    let itself = missed.iter().filter_map(|i| ask(*i).path.as_deref().filter(|_| ask(*i).mode == Mode::Files));
+    let itself =
+        missed.iter().filter_map(|i| ask(*i).path.as_deref().filter(|_| ask(*i).mode == Mode::Files));
     let paths: Vec<&str> = itself.chain(parents.iter().map(String::as_str)).collect();
     let mut folders = store::folders_at(tx, scope.slate_id, &paths)?;
     folders.retain(|_, folder| !folder.hidden);
 
     let lost = missed.iter().filter_map(|i| {
         let name = ask(*i).text.trim_end_matches('/').rsplit('/').next()?;
-        let inside = parent(*i).filter(|path| FolderPath::parse(path).is_ok_and(|p| p.relative_to(&scope.folder).is_some()));
+        let inside = parent(*i)
+            .filter(|path| FolderPath::parse(path).is_ok_and(|p| p.relative_to(&scope.folder).is_some()));
         let folder = inside.and_then(|path| folders.get(&path)).map_or(scope.folder_id, |folder| folder.id);
         let name = Name::parse(name).ok()?.as_str().to_owned();
         Some(Lost { n: *i as i64, folder_id: folder, name, folder: ask(*i).mode == Mode::Subfolders })
@@ -267,13 +277,4 @@ pub fn contents(tx: &mut Tx, hashes: &[&[u8]]) -> Result<HashMap<Vec<u8>, Vec<u8
         true => Ok(contents),
         false => Err(Error::new(Code::Conflict, "a file was purged meanwhile; try again")),
     }
-}
-
-/// A page of a folder's index: the first `limit` entries after the entry `after`, in byte order of names as they are
-/// printed, nested folders with a `/` after the name.
-///
-/// # Errors
-/// Those of the database.
-pub fn listing_page(tx: &mut Tx, folder_id: i64, after: Option<&str>, limit: i64) -> Result<Vec<IndexEntry>> {
-    store::index(tx, folder_id, after, limit)
 }

@@ -14,7 +14,6 @@ use diesel::sql_types::{Array, BigInt, Binary, Bool, Nullable, SmallInt, Text, T
 use diesel::{QueryableByName, sql_query};
 
 use super::found::{Scope, Totals};
-use super::item::IndexEntry;
 use super::modes::metatag::{self, Plan};
 use super::modes::{Arm, files, subfolders};
 use super::nearest::{self, Lost};
@@ -44,7 +43,10 @@ pub fn explain(tx: &mut Tx, sql: &Sql) -> Result<serde_json::Value> {
         #[diesel(sql_type = diesel::sql_types::Json, column_name = "QUERY PLAN")]
         plan: serde_json::Value,
     }
-    let explained = Sql { text: format!("explain (analyze, buffers, format json) {}", sql.text), binds: sql.binds.clone() };
+    let explained = Sql {
+        text: format!("explain (analyze, buffers, format json) {}", sql.text),
+        binds: sql.binds.clone(),
+    };
     let row: Row = query(&explained).get_result(tx.conn())?;
     Ok(row.plan)
 }
@@ -88,7 +90,11 @@ fn named(tx: &mut Tx, slate_id: i64, paths: &[&str], look_up: LookUp) -> Result<
         let sql = look_up(tx.tenant(), slate_id, other.iter().map(|(_, nfc)| nfc.clone()).collect(), true);
         let rows: Vec<Named> = query(&sql).load(tx.conn())?;
         let rows: HashMap<&str, &Named> = rows.iter().map(|row| (row.key.as_str(), row)).collect();
-        found.extend(other.iter().filter_map(|(path, nfc)| Some((path.to_string(), (*rows.get(nfc.as_str())?).clone()))));
+        found.extend(
+            other
+                .iter()
+                .filter_map(|(path, nfc)| Some((path.to_string(), (*rows.get(nfc.as_str())?).clone()))),
+        );
     }
     Ok(found)
 }
@@ -206,11 +212,18 @@ struct TotalsRow {
 }
 
 /// How many files after `after` the arms select, counted to one more than [`MAX_COUNTED`](super::found::MAX_COUNTED).
-pub(super) fn count(tx: &mut Tx, scope: &Scope, arms: &[Arm], after: Option<&str>, except: &[i64]) -> Result<Totals> {
+pub(super) fn count(
+    tx: &mut Tx,
+    scope: &Scope,
+    arms: &[Arm],
+    after: Option<&str>,
+    except: &[i64],
+) -> Result<Totals> {
     if arms.is_empty() {
         return Ok(Totals::default());
     }
-    let row: TotalsRow = query(&union::count(tx.tenant(), scope, arms, after, except)).get_result(tx.conn())?;
+    let row: TotalsRow =
+        query(&union::count(tx.tenant(), scope, arms, after, except)).get_result(tx.conn())?;
     Ok(Totals { files: row.files, bytes: row.bytes })
 }
 
@@ -280,25 +293,12 @@ pub(super) fn contents(tx: &mut Tx, hashes: &[&[u8]]) -> Result<HashMap<Vec<u8>,
     if hashes.is_empty() {
         return Ok(HashMap::new());
     }
-    let rows: Vec<BlobRow> = sql_query("select sha256, data from blobs where tenant_id = $1 and sha256 = any($2)")
-        .bind::<BigInt, _>(tx.tenant())
-        .bind::<Array<Binary>, _>(hashes)
-        .load(tx.conn())?;
+    let rows: Vec<BlobRow> =
+        sql_query("select sha256, data from blobs where tenant_id = $1 and sha256 = any($2)")
+            .bind::<BigInt, _>(tx.tenant())
+            .bind::<Array<Binary>, _>(hashes)
+            .load(tx.conn())?;
     Ok(rows.into_iter().map(|row| (row.sha256, row.data)).collect())
-}
-
-#[derive(QueryableByName)]
-struct EntryRow {
-    #[diesel(sql_type = Text)]
-    name: String,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    size: Option<i64>,
-}
-
-/// A page of a folder's index: the first `limit` entries after `after`.
-pub(super) fn index(tx: &mut Tx, folder_id: i64, after: Option<&str>, limit: i64) -> Result<Vec<IndexEntry>> {
-    let rows: Vec<EntryRow> = query(&subfolders::index(tx.tenant(), folder_id, after, limit)).load(tx.conn())?;
-    Ok(rows.into_iter().map(|row| IndexEntry { name: row.name, size: row.size }).collect())
 }
 
 #[derive(QueryableByName)]

@@ -130,7 +130,9 @@ impl ItemView {
 pub fn encoded(contents: Vec<u8>, is_text: bool) -> (String, Option<&'static str>) {
     let base64 = |bytes: &[u8]| (BASE64_STANDARD.encode(bytes), Some("base64"));
     match is_text {
-        true => String::from_utf8(contents).map_or_else(|error| base64(error.as_bytes()), |text| (text, None)),
+        true => {
+            String::from_utf8(contents).map_or_else(|error| base64(error.as_bytes()), |text| (text, None))
+        }
         false => base64(&contents),
     }
 }

@@ -3,6 +3,8 @@
 mod idempotency;
 mod openapi;
 mod problems;
+mod provenance;
+mod query;
 mod service;
 #[allow(dead_code, reason = "each feature's tests use a part of it")]
 mod support;

@@ -76,7 +76,7 @@ pub fn look_up(tenant: i64, scope: &Scope, test: &MetatagTest) -> Sql {
     }
     sql.push(" end as ids from (select count(*) as files from (select from search_file_tags where tenant_id = $1 and ");
     push_scope(&mut sql, scope);
-    sql.push(&format!(" limit {}) as some) as p", SMALL + 1));
+    sql.push(&format!(" limit {}) as few) as p", SMALL + 1));
     sql
 }
 
@@ -107,7 +107,10 @@ pub fn plan(test: &MetatagTest, ids: Option<Vec<i64>>) -> Plan {
 pub fn probe(tenant: i64, scope: &Scope, ids: &[i64]) -> Sql {
     let mut sql = Sql::new(tenant);
     sql.push("select f.file_id as id, f.key from unnest(").bind(ids);
-    sql.push(&format!(") as wanted (id) cross join lateral (select file_id, {} as key from search_file_tags ", key(scope)));
+    sql.push(&format!(
+        ") as wanted (id) cross join lateral (select file_id, {} as key from search_file_tags ",
+        key(scope)
+    ));
     sql.push("where tenant_id = $1 and not hidden and ");
     push_scope(&mut sql, scope);
     sql.push(&format!(" and term_ids && array[wanted.id]) as f limit {}", MAX_PROBED + 1));
@@ -137,7 +140,10 @@ impl Arm {
 }
 
 fn push_known(known: &[i64], keys: &[String], sql: &mut Sql, frame: Frame<'_>) {
-    sql.push(&format!("(select id, key collate \"C\" as key, {}::smallint as bits from unnest(", Mode::Metatag.bit()));
+    sql.push(&format!(
+        "(select id, key collate \"C\" as key, {}::smallint as bits from unnest(",
+        Mode::Metatag.bit()
+    ));
     sql.bind(known).push(", ").bind(keys.to_vec()).push(") as known (id, key) where true");
     match frame {
         Frame::Page { after, except, limit } => {

@@ -133,8 +133,12 @@ pub fn page(tx: &mut Tx, ctx: &Ctx, query: &Query, part: &Part) -> Result<Page> 
 fn status(item: &FoundItem, budget: &mut Budget) -> (ItemStatus, i64) {
     match item {
         FoundItem::File(file) => {
-            let candidate =
-                Candidate { file_id: file.file_id, version: file.version, sha256: &file.sha256, cost: file.size };
+            let candidate = Candidate {
+                file_id: file.file_id,
+                version: file.version,
+                sha256: &file.sha256,
+                cost: file.size,
+            };
             match decide(&[candidate], &Context::default(), budget)[..] {
                 [Verdict::Fetched] => (ItemStatus::Fetched, file.size),
                 _ => (ItemStatus::Omitted, 0),

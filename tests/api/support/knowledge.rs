@@ -34,19 +34,20 @@ impl Server {
     pub async fn fill(&self, caller: &Caller, slate: &str, files: Value) {
         let slate = slate.to_owned();
         self.tenant_tx(caller, move |tx, ctx| {
-            slatebase::slates::ops::find(tx, ctx, &slate)?.map_or_else(
-                || slatebase::folders::ops::put_slate(tx, ctx, &slate, &NewSlate::default()).map(drop),
-                |_| Ok(()),
-            )?;
+            if slatebase::slates::ops::find(tx, ctx, &slate)?.is_none() {
+                slatebase::slates::ops::put(tx, ctx, &slate, &NewSlate::default())?;
+            }
             let writes = files.as_object().unwrap().iter().map(|(path, file)| {
                 let content = file.get("content").unwrap_or(file).as_str().unwrap();
                 let mut write = Write::new(FilePath::parse(path).unwrap(), content.as_bytes().to_vec());
-                write.tags = file.get("metatags").map(|tags| {
-                    Tags::parse(tags.as_object().unwrap().clone(), "").unwrap().0
-                });
+                write.tags = file
+                    .get("metatags")
+                    .map(|tags| Tags::parse(tags.as_object().unwrap().clone(), "").unwrap().0);
                 write
             });
-            write_many(tx, ctx, &slate, writes.collect())?.into_iter().try_for_each(|written| written.map(drop))
+            write_many(tx, ctx, &slate, writes.collect())?
+                .into_iter()
+                .try_for_each(|written| written.map(drop))
         })
         .await;
     }

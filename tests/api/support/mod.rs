@@ -12,6 +12,7 @@ use slatebase::http::server::{self, Running};
 
 mod client;
 mod cluster;
+mod knowledge;
 
 #[allow(unused_imports, reason = "for signatures of helpers")]
 pub use client::{Caller, Reply, Request};
