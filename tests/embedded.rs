@@ -34,6 +34,7 @@ fn quick(data_dir: &Path) -> Options {
     options
 }
 
+#[allow(clippy::disallowed_methods, reason = "the server is what is tested")]
 fn connect(url: &str) -> PgConnection {
     PgConnection::establish(url).unwrap()
 }

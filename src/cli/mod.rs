@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod database;
+pub mod demo;
 
 pub mod key;
 mod logging;
@@ -46,6 +47,7 @@ runs on it.";
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Box<serve::Args>),
+    Demo(Box<demo::Args>),
     Seed(seed::Args),
     Migrate(migrate::Args),
     #[command(subcommand)]
@@ -60,6 +62,7 @@ enum Command {
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
+        Command::Demo(args) => demo::run(*args),
         Command::Seed(args) => seed::run(&args),
         Command::Migrate(args) => migrate::run(&args),
         Command::Tenant(action) => tenant::run(action),

@@ -65,6 +65,7 @@ fn parse(url: &str) -> anyhow::Result<url::Url> {
 pub fn establish(url: &str) -> anyhow::Result<PgConnection> {
     #[cfg(feature = "pq-bundled")]
     refuse_plain_text(url)?;
+    #[expect(clippy::disallowed_methods, reason = "this is the way in that it recommends")]
     PgConnection::establish(url).map_err(|error| anyhow::anyhow!("cannot connect to the database: {error}"))
 }
 

@@ -243,7 +243,9 @@ impl Db {
     ) -> Result<T> {
         let mut others = self.pool.max_size();
         loop {
-            let mut connection = self.pool.get().map_err(|error| Error {
+            #[expect(clippy::disallowed_methods, reason = "the door itself")]
+            let checked_out = self.pool.get();
+            let mut connection = checked_out.map_err(|error| Error {
                 source: Some(error.into()),
                 ..Error::new(Code::Unavailable, "the database cannot be reached")
             })?;

@@ -63,8 +63,11 @@ pub fn settings_of(directory: &Path) -> Result<Option<Settings>, Problem> {
     settings(&text).map(Some).map_err(|(line, detail)| problem(Some(line), detail))
 }
 
-/// Reads the text of a `slate.yaml`. An error is its line, from 1, and what is wrong.
-fn settings(text: &str) -> Result<Settings, (u32, String)> {
+/// Reads the text of a `slate.yaml`.
+///
+/// # Errors
+/// Its line, from 1, and what is wrong.
+pub fn settings(text: &str) -> Result<Settings, (u32, String)> {
     let (value, lines) = yaml::parse_located(text).map_err(|error| (error.line, error.detail))?;
     check_settings(value, &lines, "")
 }

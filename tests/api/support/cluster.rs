@@ -80,6 +80,7 @@ fn drop_abandoned(admin: &mut PgConnection) {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "as the superuser, to make and to look")]
 fn connect(url: &str) -> PgConnection {
     PgConnection::establish(url).unwrap()
 }
