@@ -2,6 +2,8 @@
 
 mod idempotency;
 mod openapi;
+mod oracle;
+mod plans;
 mod problems;
 mod provenance;
 mod query;
