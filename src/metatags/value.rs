@@ -162,7 +162,7 @@ fn held(value: &Value) -> usize {
     }
 }
 
-fn holds_nul(value: &Value) -> bool {
+pub(crate) fn holds_nul(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\0'),
         Value::Array(elements) => elements.iter().any(holds_nul),

@@ -14,6 +14,7 @@ pub mod budget;
 pub mod contains;
 pub mod deny;
 pub mod found;
+pub mod filter;
 pub mod glob;
 pub mod item;
 pub mod limits;
