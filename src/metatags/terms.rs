@@ -55,10 +55,15 @@ pub struct Term<'a> {
 }
 
 impl Term<'_> {
-    /// The first 16 bytes of the SHA-256 of the text, by which the dictionary knows it.
+    /// The digest of the text, by which the dictionary knows it.
     pub fn digest(&self) -> Vec<u8> {
-        Sha256::digest(self.text.as_bytes())[..16].to_vec()
+        digest(&self.text)
     }
+}
+
+/// The first 16 bytes of the SHA-256 of a term's text.
+pub fn digest(text: &str) -> Vec<u8> {
+    Sha256::digest(text.as_bytes())[..16].to_vec()
 }
 
 /// Every term of a file's metatags, once each, in order.

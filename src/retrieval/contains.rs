@@ -11,6 +11,14 @@ pub fn like(text: &str) -> String {
     out
 }
 
+/// The pattern of every text that starts with `text`.
+pub fn prefix(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 1);
+    text.chars().for_each(|c| push_literal(&mut out, c));
+    out.push('%');
+    out
+}
+
 /// Whether a trigram index can narrow a search for the text: it has three letters or digits in a row.
 pub fn has_trigram(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).any(|word| word.chars().nth(2).is_some())

@@ -27,7 +27,7 @@ pub const MAX_DEPTH: usize = 8;
 pub const MAX_IN: usize = 1000;
 
 /// A node of the tree.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
     /// All of them hold; without any, it holds.
     All(Vec<Filter>),
@@ -46,7 +46,7 @@ pub enum Filter {
 }
 
 /// A test of a metatag's value.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Test {
     /// It is this scalar.
     Eq(Value),
@@ -138,7 +138,8 @@ impl Parser {
         }
         let mut all = members.iter();
         let (Some((kind, value)), None) = (all.next(), all.next()) else {
-            return self.wrong(at, "must be one of `all`, `any`, `not`, `tag`, `name`, `modified` and `size`");
+            return self
+                .wrong(at, "must be one of `all`, `any`, `not`, `tag`, `name`, `modified` and `size`");
         };
         let at = &pointer(at, kind);
         match kind.as_str() {
@@ -165,11 +166,15 @@ impl Parser {
                     None => parser.wrong(at, "must be a time such as 2026-01-01T00:00:00Z"),
                 }
             }),
-            "size" => self.each(value, at, |parser, test, value, at| match (Order::named(test), value.as_i64()) {
-                (Some(order), Some(bytes)) => Some(Filter::Size(order, bytes)),
-                (Some(_), None) => parser.wrong(at, "must be a whole number of bytes"),
-                (None, _) => parser.wrong(at, "is no test of a size: there are `gt`, `gte`, `lt` and `lte`"),
-            }),
+            "size" => {
+                self.each(value, at, |parser, test, value, at| match (Order::named(test), value.as_i64()) {
+                    (Some(order), Some(bytes)) => Some(Filter::Size(order, bytes)),
+                    (Some(_), None) => parser.wrong(at, "must be a whole number of bytes"),
+                    (None, _) => {
+                        parser.wrong(at, "is no test of a size: there are `gt`, `gte`, `lt` and `lte`")
+                    }
+                })
+            }
             _ => self.wrong(at, "must be one of `all`, `any`, `not`, `tag`, `name`, `modified` and `size`"),
         }
     }
@@ -315,13 +320,19 @@ mod tests {
             (json!({"tag": 3}), vec!["/w/tag"]),
             (json!({"tag": "c", "eqq": 1}), vec!["/w/eqq"]),
             (json!({"tag": "c\u{0}"}), vec!["/w/tag"]),
-            (json!({"all": [{"tag": "p", "gt": [1]}, {"tag": "q", "eq": null}]}), vec!["/w/all/0/gt", "/w/all/1/eq"]),
+            (
+                json!({"all": [{"tag": "p", "gt": [1]}, {"tag": "q", "eq": null}]}),
+                vec!["/w/all/0/gt", "/w/all/1/eq"],
+            ),
             (json!({"tag": "c", "in": ["a", {}]}), vec!["/w/in/1"]),
             (json!({"tag": "c", "matches": "x"}), vec!["/w/matches"]),
             (json!({"tag": "c", "contains": 1}), vec!["/w/contains"]),
             (json!({"name": {"glob": "["}}), vec!["/w/name/glob"]),
             (json!({"name": {}}), vec!["/w/name"]),
-            (json!({"modified": {"since": "yesterday", "after": 1}}), vec!["/w/modified/since", "/w/modified/after"]),
+            (
+                json!({"modified": {"since": "yesterday", "after": 1}}),
+                vec!["/w/modified/since", "/w/modified/after"],
+            ),
             (json!({"size": {"gt": 1.5}}), vec!["/w/size/gt"]),
             (json!({"not": {"not": {"nope": 1}}}), vec!["/w/not/not/nope"]),
         ] {

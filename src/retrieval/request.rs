@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::error::{FieldError, pointer};
+use crate::retrieval::filter::{self, Filter};
 use crate::retrieval::glob::Glob;
 
 /// The most entries that `files` and `subfolders` may have.
@@ -30,11 +31,13 @@ pub enum Mode {
     Metatag,
     /// By a pattern over names.
     Glob,
+    /// By a filter tree.
+    Where,
 }
 
 impl Mode {
     /// Every mode, in the order in which `matched_by` names them.
-    pub const ALL: &[Mode] = &[Mode::Files, Mode::Subfolders, Mode::Metatag, Mode::Glob];
+    pub const ALL: &[Mode] = &[Mode::Files, Mode::Subfolders, Mode::Metatag, Mode::Glob, Mode::Where];
 
     /// The member of a request that asks for it.
     pub fn as_str(self) -> &'static str {
@@ -43,6 +46,7 @@ impl Mode {
             Mode::Subfolders => "subfolders",
             Mode::Metatag => "metatag",
             Mode::Glob => "glob",
+            Mode::Where => "where",
         }
     }
 
@@ -58,6 +62,7 @@ impl Mode {
             Mode::Subfolders => 2,
             Mode::Metatag => 4,
             Mode::Glob => 8,
+            Mode::Where => 16,
         }
     }
 
@@ -87,12 +92,18 @@ pub struct Request {
     pub metatag: Option<MetatagTest>,
     /// A pattern that [`Glob::parse`] takes.
     pub glob: Option<String>,
+    /// A filter tree.
+    pub filter: Option<Filter>,
 }
 
 impl Request {
     /// Whether no mode is to be run.
     pub fn is_empty(&self) -> bool {
-        self.files.is_none() && self.subfolders.is_none() && self.metatag.is_none() && self.glob.is_none()
+        self.files.is_none()
+            && self.subfolders.is_none()
+            && self.metatag.is_none()
+            && self.glob.is_none()
+            && self.filter.is_none()
     }
 }
 
@@ -166,6 +177,7 @@ fn parse_mode(mode: Mode, value: &Value, at: &str, request: &mut Request) -> Res
             Glob::parse(pattern).map_err(|e| Wrong::Limit(e.to_string()))?;
             request.glob = Some(pattern.to_owned());
         }
+        Mode::Where => request.filter = Some(filter::parse(value, at).map_err(Wrong::Shape)?),
     }
     Ok(())
 }
@@ -250,7 +262,7 @@ mod tests {
     fn all_modes_at_once() {
         let parsed = parse_all(json!({
             "files": ["b.md", "a.md", ""], "subfolders": ["."], "glob": "",
-            "metatag": {"name": "category", "contains": ""},
+            "metatag": {"name": "category", "contains": ""}, "where": {"tag": "category"},
         }));
         assert_eq!(
             parsed.request,
@@ -259,6 +271,7 @@ mod tests {
                 subfolders: Some(vec![".".into()]),
                 metatag: Some(MetatagTest { name: "category".into(), contains: Some("".into()) }),
                 glob: Some("".into()),
+                filter: Some(Filter::Tag("category".into(), vec![])),
             }
         );
         assert!(parsed.ignored.is_empty() && parsed.shape.is_empty() && parsed.errors.is_empty());

@@ -11,6 +11,14 @@ pub enum Bind {
     Ints(Vec<i64>),
     /// `text[]`.
     Texts(Vec<String>),
+    /// `bytea[]`.
+    Bytes(Vec<Vec<u8>>),
+}
+
+impl From<Vec<Vec<u8>>> for Bind {
+    fn from(value: Vec<Vec<u8>>) -> Bind {
+        Bind::Bytes(value)
+    }
 }
 
 impl From<i64> for Bind {

@@ -13,9 +13,10 @@ use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
 use diesel::sql_types::{Array, BigInt, Binary, Bool, Nullable, SmallInt, Text, Timestamptz};
 use diesel::{QueryableByName, sql_query};
 
+use super::filter::Filter;
 use super::found::{Scope, Totals};
 use super::modes::metatag::{self, Plan};
-use super::modes::{Arm, files, subfolders};
+use super::modes::{Arm, files, subfolders, r#where};
 use super::nearest::{self, Lost};
 use super::request::{MetatagTest, Request};
 use super::sql::{Bind, Sql};
@@ -30,6 +31,7 @@ fn query(sql: &Sql) -> BoxedSqlQuery<'_, Pg, SqlQuery> {
         Bind::Text(value) => query.bind::<Text, _>(value),
         Bind::Ints(value) => query.bind::<Array<BigInt>, _>(value),
         Bind::Texts(value) => query.bind::<Array<Text>, _>(value),
+        Bind::Bytes(value) => query.bind::<Array<Binary>, _>(value),
     })
 }
 
@@ -116,6 +118,14 @@ struct TermsRow {
 }
 
 #[derive(QueryableByName)]
+struct PlacedTermsRow {
+    #[diesel(sql_type = BigInt)]
+    place: i64,
+    #[diesel(sql_type = Nullable<Array<BigInt>>)]
+    ids: Option<Vec<i64>>,
+}
+
+#[derive(QueryableByName)]
 struct ProbedRow {
     #[diesel(sql_type = BigInt)]
     id: i64,
@@ -134,6 +144,9 @@ pub fn arms(tx: &mut Tx, scope: &Scope, request: &Request) -> Result<Vec<Arm>> {
         let pattern = glob::Glob::parse(pattern).map_err(Error::internal)?;
         arms.push(Arm::Glob(pattern));
     }
+    if let Some(filter) = &request.filter {
+        arms.push(Arm::Where(where_arm(tx, filter)?));
+    }
     Ok(arms)
 }
 
@@ -149,6 +162,16 @@ fn metatag_arm(tx: &mut Tx, scope: &Scope, test: &MetatagTest) -> Result<Option<
     allow_scans(tx, true)?;
     let found = rows.into_iter().map(|row| (row.id, row.key)).collect();
     Ok(Some(metatag::Arm::probed(ids, found)))
+}
+
+fn where_arm(tx: &mut Tx, filter: &Filter) -> Result<r#where::Arm> {
+    let wanted = r#where::wanted(filter);
+    let mut ids = vec![None; wanted.len()];
+    if !wanted.is_empty() {
+        let rows: Vec<PlacedTermsRow> = query(&r#where::look_up(tx.tenant(), &wanted)).load(tx.conn())?;
+        rows.into_iter().for_each(|row| ids[row.place as usize] = row.ids);
+    }
+    Ok(r#where::Arm::new(filter.clone(), ids))
 }
 
 /// Whether the planner may use anything but bitmap scans.

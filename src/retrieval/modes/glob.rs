@@ -17,7 +17,13 @@ pub fn push(pattern: &Glob, sql: &mut Sql, scope: &Scope, frame: Frame<'_>) {
     push_arm(sql, ("search_files", "id"), Mode::Glob, scope, frame, |sql| push_test(pattern, sql));
 }
 
-fn push_test(pattern: &Glob, sql: &mut Sql) {
+/// Whether a pattern has a literal part that the trigram index of names can be asked for.
+pub(super) fn has_infix(pattern: &Glob) -> bool {
+    pattern.tokens().iter().any(|token| matches!(token, Token::Literal(text) if has_trigram(text)))
+}
+
+/// Appends the test of a name, as further conditions.
+pub(super) fn push_test(pattern: &Glob, sql: &mut Sql) {
     if let Some(name) = pattern.exact() {
         sql.push(" and name = ").bind(name);
         return;

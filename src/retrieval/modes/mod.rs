@@ -1,6 +1,6 @@
 //! The modes, one file each: what a mode asks for, as SQL.
 //!
-//! [`files`] and [`subfolders`] are look-ups by path. [`metatag`] and [`glob`] are *arms*: each selects files of the
+//! [`files`] and [`subfolders`] are look-ups by path. [`metatag`], [`glob`] and [`where`](r#where) are *arms*: each selects files of the
 //! declared folder, and [`union`](super::union) puts them together. A further arm is a file here, a variant of [`Arm`],
 //! and nothing else.
 //!
@@ -16,6 +16,7 @@ pub mod files;
 pub mod glob;
 pub mod metatag;
 pub mod subfolders;
+pub mod r#where;
 
 /// A mode that selects files, ready to be searched by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub enum Arm {
     Metatag(metatag::Arm),
     /// By a pattern over names.
     Glob(crate::retrieval::glob::Glob),
+    /// By a filter tree.
+    Where(r#where::Arm),
 }
 
 /// Which of the files that an arm selects are wanted.
@@ -57,6 +60,7 @@ impl Arm {
         match self {
             Arm::Metatag(arm) => arm.push(sql, scope, frame),
             Arm::Glob(pattern) => glob::push(pattern, sql, scope, frame),
+            Arm::Where(arm) => arm.push(sql, scope, frame),
         }
     }
 }

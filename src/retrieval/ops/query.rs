@@ -38,9 +38,10 @@ pub struct Query {
 impl Query {
     /// Tells this query from others, in a cursor.
     pub fn digest(&self) -> String {
-        let Request { files, subfolders, metatag, glob } = &self.request;
+        let Request { files, subfolders, metatag, glob, filter } = &self.request;
+        let filter = filter.as_ref().map(|filter| format!("{filter:?}"));
         let metatag = metatag.as_ref().map(|test| (&test.name, &test.contains));
-        let all = json!([self.slate, self.folder, self.recursive, files, subfolders, metatag, glob]);
+        let all = json!([self.slate, self.folder, self.recursive, files, subfolders, metatag, glob, filter]);
         hex(&Sha256::digest(all.to_string())[..8])
     }
 }
