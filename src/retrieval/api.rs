@@ -47,7 +47,7 @@ struct QueryBody {
     #[serde(default)]
     #[schema(value_type = Option<String>, example = "docs")]
     folder: Option<FolderPath>,
-    /// Whether `metatag` and `glob` look at the folders below as well.
+    /// Whether `metatag`, `glob` and `where` look at the folders below as well.
     #[serde(default)]
     #[schema(example = false)]
     recursive: bool,
@@ -82,6 +82,14 @@ struct RetrievalRequest {
     /// Files whose name matches: `*` any sequence, `?` one character, `[abc]`, `[a-z]`, `[!abc]` one of a class.
     #[schema(example = "faq-*", max_length = 1024)]
     glob: Option<String>,
+    /// Files that a filter tree holds for. A node is one of `{"all": […]}`, `{"any": […]}`, `{"not": …}`,
+    /// `{"tag": name}` with any of the tests `eq`, `ne`, `in`, `contains`, `starts_with`, `gt`, `gte`, `lt`, `lte`,
+    /// `has` and `matches`, `{"name": {"glob": …}}`, `{"modified": {"since": …, "before": …}}` and
+    /// `{"size": {"gt": …}}`; at most 64 tests, 8 deep. A test of a metatag of another type, or that a file lacks, is
+    /// false, and the `not` of it true.
+    #[schema(value_type = Option<Object>,
+        example = json!({"all": [{"tag": "category", "eq": "security"}, {"not": {"tag": "archived"}}]}))]
+    r#where: Option<Value>,
 }
 
 /// A test on a metatag.

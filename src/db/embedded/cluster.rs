@@ -76,7 +76,10 @@ fn ask(home: &Home) -> Result<Answer, Error> {
         Ok(_) => {}
     }
     let url = socket_url(home.socket_dir(), SUPERUSER, "postgres");
-    #[expect(clippy::disallowed_methods, reason = "asks whether the server is up, and reads no tenant's data")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "asks whether the server is up, and reads no tenant's data"
+    )]
     let found = PgConnection::establish(&format!("{url}&connect_timeout=10"));
     Ok(match found {
         Ok(connection) => Answer::Up(Some(Box::new(connection))),
