@@ -223,8 +223,9 @@ async fn compare(cases: usize, plans: &'static str) {
             std::iter::repeat_with(|| case(&mut runner, &files)).flatten().take(cases).collect();
         let matched = std::cell::Cell::new(0);
         let run = |tx: &mut Tx| {
-            diesel::connection::SimpleConnection::batch_execute(tx.conn(), plans)?;
             for (i, case) in cases.iter().enumerate() {
+                // A search may reset it.
+                diesel::connection::SimpleConnection::batch_execute(tx.conn(), plans)?;
                 let limit = if i % 8 == 0 { case.page } else { 1000 };
                 let (found, expected) = (found(tx, &ctx, case, limit)?, expected(case, &files));
                 matched.set(matched.get() + usize::from(found.iter().any(|(_, bits, _)| *bits > 1)));
