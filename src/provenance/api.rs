@@ -7,7 +7,7 @@ use utoipa_actix_web::service_config::ServiceConfig;
 use uuid::Uuid;
 
 use super::contract::ItemRecord;
-use super::ops::{self, RecordView, Verification};
+use super::ops::{self, Verification};
 use super::record::parse_provenance_id;
 use crate::app::App;
 use crate::error::{Error, Result};
@@ -61,25 +61,28 @@ async fn get_provenance(
     Ok(HttpResponse::Ok().json(found))
 }
 
-/// List a session's records
+/// List what a session was shown
 ///
-/// In the order of their chain. They stay when the session goes.
+/// Every item of every round, in order, with its whole output contract. They stay when the session goes.
 #[utoipa::path(operation_id = "list_session_provenance", tag = "provenance",
-    params(("session" = Uuid, Path, description = "The session's id"), PageQuery),
-    responses((status = 200, description = "A page of records", body = Page<RecordView>)))]
-#[get("/sessions/{session}/provenance")]
+    params(("id" = Uuid, Path, description = "The session's id", example = "01890a5d-ac96-774b-bcce-b302099a8057"), PageQuery),
+    responses((status = 200, description = "A page of items", body = Page<ItemRecord>)))]
+#[get("/sessions/{id}/provenance")]
 async fn list_session_provenance(
     ReadOrRetrieve(ctx): ReadOrRetrieve,
     app: web::Data<App>,
     session: web::Path<Uuid>,
     Query(PageQuery { limit, cursor }): Query<PageQuery>,
 ) -> Result<HttpResponse> {
-    let after: i64 = page::open(cursor.as_deref())?.unwrap_or(0);
+    let after: Option<ops::Place> = page::open(cursor.as_deref())?;
+    if after.is_some_and(|(position, n)| position < 1 || n < 1) {
+        return Err(Error::invalid_at("/cursor", "is not a cursor of this list"));
+    }
     let rows = app
         .db
-        .tenant(ctx.tenant, move |tx| ops::session_records(tx, &ctx, *session, after, limit.rows()))
+        .tenant(ctx.tenant, move |tx| ops::session_items(tx, &ctx, *session, after, limit.rows()))
         .await?;
-    Ok(HttpResponse::Ok().json(Page::cut(rows, limit, |last| last.position)))
+    Ok(HttpResponse::Ok().json(Page::cut(rows, limit, |(place, _)| *place).map(|(_, item)| item)))
 }
 
 /// Verify a session's records
@@ -87,9 +90,9 @@ async fn list_session_provenance(
 /// Recomputes every hash of the session's chain from the records and the versions that they name, and compares its end
 /// with the session's seal: a record that was altered, removed or added is found.
 #[utoipa::path(operation_id = "verify_session", tag = "provenance",
-    params(("session" = Uuid, Path, description = "The session's id")),
+    params(("id" = Uuid, Path, description = "The session's id", example = "01890a5d-ac96-774b-bcce-b302099a8057")),
     responses((status = 200, description = "What was found", body = Verification)))]
-#[post("/sessions/{session}/verify")]
+#[post("/sessions/{id}/verify")]
 async fn verify_session(
     Retrieve(ctx): Retrieve,
     app: web::Data<App>,

@@ -10,7 +10,6 @@ use super::store::{self, End, Stored};
 use crate::ctx::{Ctx, Scope};
 use crate::db::Tx;
 use crate::error::{Error, Result};
-use crate::files::head::hex;
 
 /// Records that are verified at a time.
 const BATCH: i64 = 20;
@@ -97,6 +96,16 @@ pub fn commit_lazily(tx: &mut Tx) -> Result<()> {
     store::commit_lazily(tx)
 }
 
+/// A record with all its items, for the feature that wrote it and has checked who asks.
+///
+/// # Errors
+/// [`Code::NotFound`](crate::error::Code::NotFound).
+pub fn load(tx: &mut Tx, id: Uuid) -> Result<Record> {
+    let mut stored = store::find(tx, id)?.ok_or_else(Error::not_found)?;
+    stored.record.items = store::items(tx, &stored)?;
+    Ok(stored.record)
+}
+
 /// The record of this id, if the key may read of its slate.
 fn visible(tx: &mut Tx, ctx: &Ctx, id: Uuid) -> Result<Stored> {
     let stored = store::find(tx, id)?.ok_or_else(Error::not_found)?;
@@ -142,55 +151,33 @@ pub fn items(tx: &mut Tx, ctx: &Ctx, id: Uuid, after: i64, limit: i64) -> Result
     expand_some(tx, ctx, &stored, after, limit)
 }
 
-/// A record as the API tells of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct RecordView {
-    /// Its id.
-    pub id: Uuid,
-    /// What kind of response it is of: `query` or `round`.
-    #[schema(example = "round")]
-    pub kind: String,
-    /// The session's round.
-    pub round: Option<i32>,
-    /// Where it stands in its chain, from 1.
-    pub position: i64,
-    /// The hash of the record before it, 64 hexadecimal digits.
-    pub previous: Option<String>,
-    /// Its hash, 64 hexadecimal digits.
-    #[schema(example = "0d45f5fd462b8c70bffb10021ac1bcff3f58f29b1faf7568595095427d42812c")]
-    pub hash: String,
-    /// When the response was given.
-    pub created_at: chrono::DateTime<chrono::Utc>,
-    /// The number of its items; `/v1/provenance/{id}` gives them.
-    pub items: i64,
-}
+/// Where an item of a session stands: the position of its record in the chain, and its number there, both from 1.
+pub type Place = (i64, i64);
 
-/// The records of a session after position `after`, in order, at most `limit`. They stay when the session goes.
+/// The items of all of a session's records after `after`, in order, at most `limit`. They stay when the session goes.
 ///
 /// # Errors
 /// [`Code::NotFound`](crate::error::Code::NotFound) when there is no such session, or its slate is not the key's.
-pub fn session_records(
+pub fn session_items(
     tx: &mut Tx,
     ctx: &Ctx,
     session: Uuid,
-    after: i64,
+    after: Option<Place>,
     limit: i64,
-) -> Result<Vec<RecordView>> {
+) -> Result<Vec<(Place, ItemRecord)>> {
     visible_session(tx, ctx, session)?;
-    let records = store::chain(tx, session, after, limit)?;
-    Ok(records
-        .into_iter()
-        .map(|stored| RecordView {
-            id: stored.record.id,
-            kind: stored.record.kind,
-            round: stored.record.round,
-            position: stored.record.position,
-            previous: stored.record.previous.as_deref().map(hex),
-            hash: hex(&stored.hash),
-            created_at: stored.record.created_at,
-            items: stored.count,
-        })
-        .collect())
+    let (mut position, mut n) = after.unwrap_or((1, 0));
+    let mut items = Vec::new();
+    while let Some(stored) = store::chain(tx, session, position - 1, 1)?.pop() {
+        let room = limit - items.len() as i64;
+        let found = expand_some(tx, ctx, &stored, n, room)?;
+        items.extend((n.saturating_add(1)..).zip(found).map(|(n, item)| ((stored.record.position, n), item)));
+        if items.len() as i64 >= limit {
+            break;
+        }
+        (position, n) = (stored.record.position.saturating_add(1), 0);
+    }
+    Ok(items)
 }
 
 /// The tenant's sessions after `after` that can be verified, those that were deleted too, in order, at most `limit`.
@@ -251,7 +238,7 @@ pub struct Problem {
 /// with the session's and with its seal.
 ///
 /// # Errors
-/// [`Code::NotFound`](crate::error::Code::NotFound) as for [`session_records`].
+/// [`Code::NotFound`](crate::error::Code::NotFound) as for [`session_items`].
 pub fn verify_session(tx: &mut Tx, ctx: &Ctx, session: Uuid) -> Result<Verification> {
     let ends = visible_session(tx, ctx, session)?;
     let mut problems = Vec::new();

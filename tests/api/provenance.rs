@@ -6,6 +6,7 @@ use diesel::sql_types::SmallInt;
 use serde_json::{Value, json};
 use slatebase::authority::Authority;
 use slatebase::folders::ops::NewSettings;
+use slatebase::http::page;
 use slatebase::provenance::ops::{Link, NewRecord, record};
 use slatebase::provenance::record::{FileVersion, Item, Kind};
 use slatebase::slates::ops::NewSlate;
@@ -241,16 +242,19 @@ async fn a_sound_chain_is_valid_and_stays_when_the_session_goes() {
     server.superuser().batch_execute("delete from sessions").unwrap();
     assert_eq!(verify(&caller, session).await, sound);
 
-    let page = caller.get(&format!("/v1/sessions/{session}/provenance?limit=1")).await.ok(200);
+    let page = caller.get(&format!("/v1/sessions/{session}/provenance?limit=3")).await.ok(200);
     let cursor = page["next_cursor"].as_str().unwrap();
     let rest =
-        caller.get(&format!("/v1/sessions/{session}/provenance?limit=1&cursor={cursor}")).await.ok(200);
-    let (first, second) = (&page["items"][0], &rest["items"][0]);
-    assert_eq!(
-        json!([first["position"], first["previous"], first["round"], first["items"]]),
-        json!([1, null, 1, 2])
-    );
-    assert_eq!((&second["previous"], &rest["next_cursor"]), (&first["hash"], &Value::Null));
+        caller.get(&format!("/v1/sessions/{session}/provenance?limit=3&cursor={cursor}")).await.ok(200);
+    let told = |page: &Value| -> Vec<(Value, Value)> {
+        let items = page["items"].as_array().unwrap().iter();
+        items.map(|item| (item["round"].clone(), item["status"].clone())).collect()
+    };
+    let (shown, missed) = (json!("fetched"), json!("not_found"));
+    assert_eq!(told(&page), [(json!(1), shown.clone()), (json!(1), missed.clone()), (json!(2), shown)]);
+    assert_eq!((told(&rest), &rest["next_cursor"]), (vec![(json!(2), missed)], &Value::Null));
+    let forged = page::seal(&(i64::MIN, i64::MAX));
+    caller.get(&format!("/v1/sessions/{session}/provenance?cursor={forged}")).await.invalid_at("/cursor");
 
     let bound = server.key("acme", json!({"scopes": ["retrieve"], "slates": ["L"]})).await;
     let other = server.tenant("other").await;
