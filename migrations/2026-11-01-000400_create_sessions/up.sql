@@ -69,6 +69,7 @@ create table sessions (
     constraint sessions_status_check check (status in ('open', 'exhausted', 'answered', 'failed', 'cancelled'))
 );
 create index sessions_status on sessions (tenant_id, status, id);
+create index sessions_finished on sessions (tenant_id, finished_at) where finished_at is not null;
 select isolate('sessions');
 
 -- A round taken never changes. What was shown is in its manifest; only what no version holds is kept here.
@@ -88,6 +89,8 @@ create table rounds (
     -- {"n": …} of the manifest's items: listings as they were, and hints
     listings        json not null,
     hints           json not null,
+    -- {"n": {"path", "head_version"}} of repeated items whose file has another path, or other bytes, than what is in context
+    repeats         json not null,
     truncated       boolean not null,
     omitted_files   bigint not null,
     omitted_bytes   bigint not null,

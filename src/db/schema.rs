@@ -163,6 +163,7 @@ diesel::table! {
         errors -> Json,
         listings -> Json,
         hints -> Json,
+        repeats -> Json,
         truncated -> Bool,
         omitted_files -> Int8,
         omitted_bytes -> Int8,

@@ -13,13 +13,15 @@
 //! * What is answered below 500 is kept and replayed with `Idempotency-Replayed: true`; 5xx frees the key.
 //! * An answer that says `Cache-Control: no-store` holds a secret, and is not kept: a retry gets 409.
 
+use std::future::{Ready, ready};
+
 use actix_web::body::{BoxBody, to_bytes};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName};
 use actix_web::middleware::Next;
 use actix_web::web::{self, Bytes};
-use actix_web::{FromRequest, HttpMessage, HttpResponse};
+use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse};
 use chrono::{SubsecRound, Utc};
 use tracing::Instrument;
 use utoipa::IntoParams;
@@ -48,6 +50,19 @@ pub struct IdempotencyKey {
     /// Makes a retry safe: the first result under this key is kept for 24 hours, and answered again to the same request.
     #[param(rename = "Idempotency-Key", min_length = 1, max_length = 255, example = "6f1c1d1e-create-acme")]
     pub key: Option<String>,
+}
+
+/// The key that was sent, for a route that keeps it itself instead of naming [`once`].
+pub struct SentKey(pub Option<Key>);
+
+impl FromRequest for SentKey {
+    type Error = Error;
+    type Future = Ready<Result<Self>>;
+
+    fn from_request(req: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let sent = req.headers().contains_key(&HEADER);
+        ready(sent.then(|| key(req.headers())).transpose().map(SentKey))
+    }
 }
 
 /// Runs the POST once for an `Idempotency-Key`. `Right` is the handler's first argument, so that a caller without the

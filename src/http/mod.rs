@@ -72,7 +72,8 @@ pub fn configure(config: &mut ServiceConfig) {
         .configure(crate::folders::api::configure)
         .configure(crate::files::api::configure)
         .configure(crate::retrieval::api::configure)
-        .configure(crate::provenance::api::configure);
+        .configure(crate::provenance::api::configure)
+        .configure(crate::sessions::api::configure);
 }
 
 /// The whole service.

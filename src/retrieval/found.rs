@@ -32,6 +32,20 @@ pub struct Scope {
 }
 
 impl Scope {
+    /// That of a folder that is not there, for the record of what was asked for in it.
+    pub fn nowhere(slate: &str, folder: FolderPath) -> Scope {
+        Scope {
+            slate_id: 0,
+            slate: slate.to_owned(),
+            folder_id: 0,
+            folder,
+            recursive: false,
+            authority: Authority::default(),
+            volatile: false,
+            max_age_seconds: None,
+        }
+    }
+
     /// A path of the slate as a request in this scope writes it.
     pub fn relative<'a>(&self, path: &'a str) -> &'a str {
         match self.folder.as_str() {
@@ -123,6 +137,14 @@ pub enum FoundItem {
 }
 
 impl FoundItem {
+    /// The file, if it is one.
+    pub fn file(&self) -> Option<&FoundFile> {
+        match self {
+            FoundItem::File(file) => Some(file),
+            _ => None,
+        }
+    }
+
     /// The item's path as it is given out: a file's from the declared folder, else what was asked for.
     pub fn path<'a>(&'a self, scope: &Scope) -> &'a str {
         match self {

@@ -9,6 +9,8 @@ pub const NOT_FOUND: &str = "(not found)";
 pub const ALREADY_IN_CONTEXT: &str = "(already in context)";
 /// The content of an item that would have passed a limit.
 pub const OMITTED: &str = "(omitted: budget)";
+/// The content of an item that was given once, where its bytes are no longer kept or may no longer be read.
+pub const GONE: &str = "(gone)";
 
 /// The content that stands for a file that is not text, inside a session. `size` is in bytes.
 pub fn binary_note(media_type: &str, size: u64) -> String {

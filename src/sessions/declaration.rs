@@ -1,6 +1,7 @@
 //! The declaration of a session, the member `retrieve` of the body that opens it (REST contract, "Sessions").
 
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use crate::error::{FieldError, pointer};
 use crate::files::path::FolderPath;
@@ -91,6 +92,37 @@ impl Declaration {
     }
 }
 
+/// What of a stored declaration its session needs at every turn.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Terms {
+    /// As [`Declaration::as_field`].
+    #[serde(rename = "as")]
+    pub as_field: String,
+    /// As [`Declaration::max_rounds`].
+    pub max_rounds: u32,
+    /// As [`Declaration::request_match`].
+    pub request_match: Value,
+    /// As [`Declaration::recursive`].
+    #[serde(default)]
+    pub recursive: bool,
+    /// As [`Declaration::refetch_changed`].
+    #[serde(default)]
+    pub refetch_changed: bool,
+    /// As [`Declaration::limits`].
+    pub limits: Limits,
+}
+
+impl Declaration {
+    /// The declaration to store: `given`, from which this one was parsed, with all its limits, so that other defaults in
+    /// a later version change nothing of an open session. [`Terms`] are read from it.
+    pub fn to_store(&self, given: &Value) -> Value {
+        let mut stored = given.clone();
+        stored["limits"] = json!(self.limits);
+        stored
+    }
+}
+
 fn object<'a>(value: &'a Value, at: &str, errors: &mut Vec<FieldError>) -> Option<&'a Map<String, Value>> {
     if !value.is_object() {
         errors.push(FieldError::new(at, "must be an object"));
@@ -154,8 +186,6 @@ fn flag(members: &Map<String, Value>, name: &str, errors: &mut Vec<FieldError>) 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn good() -> Value {
@@ -163,6 +193,20 @@ mod tests {
             "to": {"slate": "Knowledge", "folder": "docs"}, "as": "Docs", "maxRounds": 3,
             "requestMatch": {"type": "object", "properties": {"files": {}, "glob": {}}},
         })
+    }
+
+    #[test]
+    fn what_is_stored_says_all() {
+        let mut given = with("limits", Some(json!({"maxFilesPerRound": 7})));
+        given["refetchChanged"] = json!(true);
+        let declaration = Declaration::parse(&given).unwrap();
+        let stored = declaration.to_store(&given);
+        assert_eq!(stored["to"], given["to"]);
+        let terms: Terms = serde_json::from_value(stored).unwrap();
+        assert_eq!(terms.limits, declaration.limits);
+        assert_eq!((terms.as_field.as_str(), terms.max_rounds), ("Docs", 3));
+        assert_eq!((terms.recursive, terms.refetch_changed), (false, true));
+        assert_eq!(terms.request_match, given["requestMatch"]);
     }
 
     /// The good declaration with one member changed, or taken out.

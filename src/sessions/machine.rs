@@ -62,6 +62,11 @@ impl Status {
         Status::ALL.iter().copied().find(|status| status.code() == code)
     }
 
+    /// The status of this [name](Status::as_str).
+    pub fn from_name(name: &str) -> Option<Status> {
+        Status::ALL.iter().copied().find(|status| status.as_str() == name)
+    }
+
     /// Whether nothing can follow.
     pub fn is_finished(self) -> bool {
         !matches!(self, Status::Open | Status::Exhausted)
@@ -310,6 +315,7 @@ mod tests {
         for &status in Status::ALL {
             assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
             assert_eq!(Status::from_code(status.code()), Some(status));
+            assert_eq!(Status::from_name(status.as_str()), Some(status));
         }
         assert_eq!(Status::from_code(0), None);
         let next: Vec<_> =

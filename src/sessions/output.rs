@@ -22,6 +22,21 @@ pub enum DecisionKind {
     Answer,
 }
 
+impl DecisionKind {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DecisionKind::Retrieval => "retrieval",
+            DecisionKind::Answer => "answer",
+        }
+    }
+
+    /// The kind of this [name](DecisionKind::as_str).
+    pub fn from_name(name: &str) -> Option<DecisionKind> {
+        [DecisionKind::Retrieval, DecisionKind::Answer].into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
 /// Why an output is not a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -35,6 +50,15 @@ pub enum AnswerReason {
 }
 
 impl AnswerReason {
+    /// Every reason.
+    pub const ALL: &[AnswerReason] =
+        &[AnswerReason::NoMatch, AnswerReason::NoGrantedMode, AnswerReason::NotJson];
+
+    /// The reason of this [name](AnswerReason::as_str).
+    pub fn from_name(name: &str) -> Option<AnswerReason> {
+        AnswerReason::ALL.iter().copied().find(|reason| reason.as_str() == name)
+    }
+
     /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -189,8 +213,13 @@ mod tests {
 
     #[test]
     fn names_on_the_wire() {
-        for reason in [AnswerReason::NoMatch, AnswerReason::NoGrantedMode, AnswerReason::NotJson] {
+        for &reason in AnswerReason::ALL {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
+            assert_eq!(AnswerReason::from_name(reason.as_str()), Some(reason));
+        }
+        for kind in [DecisionKind::Retrieval, DecisionKind::Answer] {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+            assert_eq!(DecisionKind::from_name(kind.as_str()), Some(kind));
         }
         assert_eq!(Decision::Answer(AnswerReason::NoMatch).kind(), DecisionKind::Answer);
     }
