@@ -9,6 +9,7 @@ mod problems;
 mod provenance;
 mod query;
 mod service;
+mod sessions;
 #[allow(dead_code, reason = "each feature's tests use a part of it")]
 mod support;
 mod tenants;
