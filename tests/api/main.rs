@@ -1,5 +1,6 @@
 //! The API, through the real server against a real Postgres; one file a feature.
 
+mod catalogue;
 mod filters;
 mod idempotency;
 mod openapi;

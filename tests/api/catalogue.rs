@@ -1,0 +1,281 @@
+//! What the database's own catalogue says of isolation: rights, policies, views, names.
+
+use diesel::pg::PgConnection;
+use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::Text;
+use serde_json::json;
+
+use crate::support::Server;
+
+#[derive(QueryableByName)]
+struct Line {
+    #[diesel(sql_type = Text)]
+    line: String,
+}
+
+fn lines(connection: &mut PgConnection, sql: &str) -> Vec<String> {
+    let rows: Vec<Line> = sql_query(sql).load(connection).unwrap();
+    rows.into_iter().map(|row| row.line).collect()
+}
+
+async fn catalogue(check: impl FnOnce(&mut PgConnection) + Send + 'static) {
+    let server = Server::start().await;
+    tokio::task::spawn_blocking(move || check(&mut server.superuser())).await.unwrap();
+}
+
+const OURS: &str = "c.relnamespace = 'public'::regnamespace and c.relname <> '__diesel_schema_migrations'";
+
+#[tokio::test]
+async fn every_table_is_isolated_by_exactly_one_policy() {
+    catalogue(|connection| {
+        let found = lines(
+            connection,
+            &format!(
+                "select concat_ws(' ', c.relname, c.relrowsecurity, c.relforcerowsecurity, count(p.polname), \
+                        min(p.polcmd::text), min(pg_get_expr(p.polqual, p.polrelid)), \
+                        min(pg_get_expr(p.polwithcheck, p.polrelid))) as line \
+                 from pg_class c left join pg_policy p on p.polrelid = c.oid \
+                 where c.relkind in ('r', 'p') and {OURS} and c.relname <> 'tenants' \
+                 group by c.oid, c.relname, c.relrowsecurity, c.relforcerowsecurity order by 1"
+            ),
+        );
+        assert!(found.len() > 15, "{found:?}");
+        for table in found {
+            let (_, rest) = table.split_once(' ').unwrap();
+            assert_eq!(rest, "t f 1 * (tenant_id = app_tenant()) (tenant_id = app_tenant())", "{table}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn views_see_the_callers_tenant_alone() {
+    catalogue(|connection| {
+        let views = lines(
+            connection,
+            &format!(
+                "select concat_ws('|', c.relname, coalesce(array_to_string(c.reloptions, ','), ''), \
+                        regexp_replace(pg_get_viewdef(c.oid), '\\s+', ' ', 'g')) as line \
+                 from pg_class c where c.relkind = 'v' and {OURS} order by 1"
+            ),
+        );
+        assert!(views.iter().any(|view| view.starts_with("search_file_tags|")), "{views:?}");
+        for view in views {
+            let (name, rest) = view.split_once('|').unwrap();
+            let (options, definition) = rest.split_once('|').unwrap();
+            match name.strip_prefix("search_") {
+                Some(table) => {
+                    let only = format!(" FROM {table} WHERE ({table}.tenant_id = app_tenant());");
+                    assert!(definition.ends_with(&only), "{view}");
+                    assert_eq!(options, "", "{view}: a barrier would keep the indexes out of reach");
+                }
+                None => assert_eq!(options, "security_invoker=true", "{view}"),
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_application_role_can_do_no_more_than_it_needs() {
+    catalogue(|connection| {
+        let roles = lines(
+            connection,
+            "select concat_ws(' ', case when rolname like 'slatebase_app_%' then 'app' else 'owner' end, rolsuper, \
+                    rolbypassrls, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication) as line \
+             from pg_roles where rolname in ( \
+                 (select relowner::regrole::text from pg_class where oid = 'public.files'::regclass), \
+                 (select replace(relowner::regrole::text, '_owner_', '_app_') from pg_class \
+                   where oid = 'public.files'::regclass)) order by 1",
+        );
+        assert_eq!(roles, ["app f f f f f f", "owner f f f f f f"]);
+        let owned = lines(
+            connection,
+            "select c.relname::text as line from pg_class c where c.relowner::regrole::text like 'slatebase_app_%'",
+        );
+        assert!(owned.is_empty(), "{owned:?}");
+        let rights = lines(
+            connection,
+            &format!(
+                "select concat(c.relname, ': ', string_agg(lower(a.privilege_type), ', ' order by a.privilege_type)) \
+                        as line \
+                 from pg_class c cross join lateral aclexplode(c.relacl) a \
+                 where {OURS} and a.grantee::regrole::text like 'slatebase_app_%' group by c.relname order by 1"
+            ),
+        );
+        assert_eq!(
+            rights,
+            [
+                "blobs: insert, select",
+                "file_ids: insert, select",
+                "file_tags: delete, insert, select, update",
+                "file_versions: insert, select",
+                "files: delete, insert, select, update",
+                "folders: delete, insert, select, update",
+                "idempotency_keys: delete, insert, select, update",
+                "api_keys: insert, select",
+                "provenance: insert, select",
+                "provenance_items: select",
+                "rounds: delete, insert, select",
+                "search_file_tags: select",
+                "search_files: select",
+                "search_tag_terms: select",
+                "session_context: delete, insert, select",
+                "session_seals: insert, select",
+                "sessions: delete, insert, select, update",
+                "slates: insert, select, update",
+                "tag_keys: insert, select",
+                "tag_terms: insert, select",
+                "tenant_settings: insert, select, update",
+                "tenants: insert, select",
+            ]
+            .iter()
+            .map(|line| line.to_string())
+            .collect::<std::collections::BTreeSet<_>>()
+            .into_iter()
+            .collect::<Vec<_>>()
+        );
+        let everyone = lines(
+            connection,
+            &format!(
+                "select c.relname::text as line from pg_class c cross join lateral aclexplode(c.relacl) a \
+                 where {OURS} and a.grantee = 0"
+            ),
+        );
+        assert!(everyone.is_empty(), "granted to everyone: {everyone:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn functions_of_the_owner_are_closed_to_everyone_else() {
+    catalogue(|connection| {
+        let definers = lines(
+            connection,
+            "select p.proname::text as line from pg_proc p where p.pronamespace = 'public'::regnamespace and p.prosecdef \
+             order by 1",
+        );
+        assert_eq!(definers, ["api_key", "erase_tenant", "purge_versions"]);
+        let open = lines(
+            connection,
+            "select p.proname::text as line from pg_proc p where p.pronamespace = 'public'::regnamespace and ( \
+                 p.prosecdef and (p.proconfig is null or has_function_privilege('public', p.oid, 'execute')) \
+                 or p.proname in ('isolate', 'grant_to_app') and has_function_privilege('public', p.oid, 'execute'))",
+        );
+        assert!(open.is_empty(), "{open:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_schema_can_be_distributed() {
+    catalogue(|connection| {
+        let triggers = lines(connection, "select tgname::text as line from pg_trigger where not tgisinternal");
+        assert!(triggers.is_empty(), "{triggers:?}");
+        let undistributed = lines(
+            connection,
+            &format!(
+                "select i.indexrelid::regclass::text as line from pg_index i join pg_class c on c.oid = i.indrelid \
+                 where i.indisunique and {OURS} and c.relname <> 'tenants' and not exists ( \
+                     select from pg_attribute a where a.attrelid = i.indrelid and a.attname = 'tenant_id' \
+                        and a.attnum = any(i.indkey::smallint[]))"
+            ),
+        );
+        assert!(undistributed.is_empty(), "unique without tenant_id: {undistributed:?}");
+        let keys = lines(
+            connection,
+            "select k.conname::text as line from pg_constraint k where k.contype = 'f' \
+             and (k.condeferrable or k.confupdtype <> 'a' or k.confdeltype <> 'a')",
+        );
+        assert!(keys.is_empty(), "{keys:?}");
+        let names = lines(
+            connection,
+            &format!(
+                "select k.conname::text as line from pg_constraint k join pg_class c on c.oid = k.conrelid where {OURS} \
+                 and (length(k.conname) > 30 or (select count(*) from pg_constraint o join pg_class oc on oc.oid = o.conrelid \
+                        where o.conname = k.conname and oc.relnamespace = 'public'::regnamespace) > 1)"
+            ),
+        );
+        assert!(names.is_empty(), "long or shared names: {names:?}");
+    })
+    .await;
+}
+
+/// Rows of every table, then a look at each: without a tenant, as another tenant, and as the one that they belong to.
+#[tokio::test]
+async fn another_tenant_and_no_tenant_see_nothing() {
+    let server = Server::start().await;
+    let (acme, other) = (server.tenant("acme").await, server.tenant("other").await);
+    server
+        .fill(
+            &acme,
+            "K",
+            json!({"d/a.md": {"content": "a", "metatags": {"k": ["x"], "n": 3}}, "d/e/b.md": "b"}),
+        )
+        .await;
+    let declaration = json!({"to": {"slate": "K", "folder": "d"}, "as": "Docs", "maxRounds": 2,
+        "requestMatch": {"type": "object", "properties": {"files": {"type": "array"}}}});
+    let opened = acme
+        .post("/v1/sessions")
+        .header("Idempotency-Key", "one")
+        .json(json!({"retrieve": declaration}))
+        .await
+        .ok(201);
+    let session = opened["session_id"].as_str().unwrap().to_owned();
+    let rounds = format!("/v1/sessions/{session}/rounds");
+    acme.post(&rounds).json(json!({"output": {"files": ["a.md"]}})).await.expect(200);
+    acme.post(&rounds).json(json!({"output": "the answer"})).await.expect(200);
+
+    let (acme, other) = (server.local(&acme).tenant.0, server.local(&other).tenant.0);
+    let db = server.app.db.clone();
+    tokio::task::spawn_blocking(move || {
+        let mut superuser = server.superuser();
+        let relations = lines(
+            &mut superuser,
+            &format!(
+                "select c.relname::text as line from pg_class c join pg_attribute a on a.attrelid = c.oid \
+                 where c.relkind in ('r', 'v') and {OURS} and a.attname = 'tenant_id' order by 1"
+            ),
+        );
+        assert!(relations.len() > 20, "{relations:?}");
+        for relation in relations {
+            let count = |sql: &str| -> i64 {
+                #[derive(QueryableByName)]
+                struct Count {
+                    #[diesel(sql_type = diesel::sql_types::BigInt)]
+                    count: i64,
+                }
+                let look = |tx: &mut slatebase::db::Tx| {
+                    diesel::connection::SimpleConnection::batch_execute(tx.conn(), sql)?;
+                    let count: Count =
+                        sql_query(format!("select count(*) from {relation}")).get_result(tx.conn())?;
+                    Ok(count.count)
+                };
+                db.tenant_blocking(slatebase::ctx::TenantId(acme), look).unwrap()
+            };
+            let own = count("select");
+            assert!(own > 0, "{relation} has no row to hide: use it in this test");
+            assert_eq!(count("set local app.tenant_id = ''"), 0, "{relation} without a tenant");
+            let others = count(&format!("set local app.tenant_id = '{other}'"));
+            assert!(others <= 1, "{relation} as another tenant: {others}");
+            let of_acme = format!("select count(*)::text as line from {relation} where tenant_id = {acme}");
+            let leaked =
+                |tx: &mut slatebase::db::Tx| Ok(sql_query(&of_acme).get_result::<Line>(tx.conn())?.line);
+            let leaked = db.tenant_blocking(slatebase::ctx::TenantId(other), leaked).unwrap();
+            assert_eq!(leaked, "0", "{relation} shows acme's rows to another tenant");
+        }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_powerful_login_is_refused_by_name_of_its_right() {
+    use slatebase::db::roles::refuse_powerful;
+    catalogue(|connection| {
+        let refusal = refuse_powerful(connection).unwrap_err().to_string();
+        assert!(refusal.contains("superuser") && refusal.contains("SLATEBASE_DATABASE_URL"), "{refusal}");
+    })
+    .await;
+}
