@@ -1,4 +1,7 @@
-//! `/v1/slates/{slate}/files`, one file at a time; many at once are in `bulk`, metatags in `tags_api`.
+//! `/v1/slates/{slate}/files`, one file at a time; many at once are in `bulk`, metatags in `tags`.
+
+mod bulk;
+mod tags;
 
 use std::ops::Range;
 
@@ -18,14 +21,14 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::head::{FileView, Head};
+use super::ops::read;
 use super::ops::{self, Change, MAX_CONTENTS, Write as WriteFile, Written};
-use super::path::FilePath;
-use super::read::{self, Version};
-use super::{bulk, tags_api};
+use super::version::Version;
 use crate::app::App;
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::error::{Code, Error, Result};
+use crate::hex::hex;
 use crate::http::auth::{Read, ReadOrRetrieve, Write};
 use crate::http::body::{self, LARGE, Raw};
 use crate::http::conditional::Conditions;
@@ -34,6 +37,7 @@ use crate::http::json::{self, Body};
 use crate::http::page::{self, Page, PageQuery};
 use crate::http::query::Query;
 use crate::metatags::Tags;
+use crate::path::FilePath;
 use crate::precondition::Preconditions;
 
 /// Bytes of a JSON body that may hold a whole file in base64.
@@ -49,7 +53,7 @@ pub fn configure(config: &mut ServiceConfig) {
         .service(patch_file)
         .service(delete_file)
         .service(list_versions)
-        .configure(tags_api::configure);
+        .configure(tags::configure);
 }
 
 /// A file with its metatags. Exactly one of `content` and `content_base64` is given.
@@ -280,7 +284,7 @@ impl From<Head> for Reading {
             etag: head.etag(),
             version: head.version,
             size: head.size as u64,
-            sha256: super::head::hex(&head.sha256),
+            sha256: hex(&head.sha256),
             media_type: head.media_type,
             modified: head.updated_at,
         }

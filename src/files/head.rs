@@ -5,6 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::authority::Authority;
+use crate::hex::hex;
 
 /// A live file: its newest version and its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,11 +104,6 @@ impl From<Head> for FileView {
             null_metatags: Vec::new(),
         }
     }
-}
-
-/// Lower-case hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The media type that a file's name tells; `application/octet-stream` where it tells none.

@@ -4,74 +4,27 @@
 //! contents, versions, files, terms, metatags. What is wrong with one entry (its name is a folder's, say) is that entry's
 //! error, and the others are written.
 
+pub mod read;
+pub mod tagging;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use sha2::{Digest, Sha256};
 use unicode_normalization::UnicodeNormalization;
 
-use super::head::{Head, media_type_of};
-use super::path::{FilePath, FolderPath};
+use super::head::Head;
 use super::store;
+use super::write::Entry;
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Code, Error, FieldError, Result};
-use crate::folders::{self, Folder};
+use crate::folders;
 use crate::metatags::{self, Tags, terms};
+use crate::path::{FilePath, FolderPath};
 use crate::slates::{self, Slate};
 
-/// The most bytes of one file.
-pub const MAX_CONTENTS: usize = 64 * 1024 * 1024;
-
-/// A file to write. What is `None` stays as it is, or takes its default where the file is new.
-#[derive(Debug, Clone)]
-pub struct Write {
-    /// Where.
-    pub path: FilePath,
-    /// The exact bytes.
-    pub contents: Bytes,
-    /// Told by the name where it is not given.
-    pub media_type: Option<String>,
-    /// All of its metatags.
-    pub tags: Option<Tags>,
-    /// Its own authority.
-    pub authority: Option<Authority>,
-    /// Whether readers are kept from it.
-    pub sensitive: Option<bool>,
-    /// When the source last changed.
-    pub source_modified_at: Option<DateTime<Utc>>,
-    /// The source's own version.
-    pub source_version: Option<String>,
-}
-
-impl Write {
-    /// Contents at a path, and nothing else said.
-    pub fn new(path: FilePath, contents: impl Into<Bytes>) -> Write {
-        Write {
-            path,
-            contents: contents.into(),
-            media_type: None,
-            tags: None,
-            authority: None,
-            sensitive: None,
-            source_modified_at: None,
-            source_version: None,
-        }
-    }
-}
-
-/// A file that was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// What it is now.
-    pub head: Head,
-    /// Whether the path was new.
-    pub created: bool,
-    /// Whether anything changed: the same bytes and settings again change nothing.
-    pub changed: bool,
-}
+pub use super::write::{MAX_CONTENTS, Write, Written};
 
 /// Writes one file.
 ///
@@ -123,35 +76,6 @@ impl Batch {
     }
 }
 
-/// One entry of a batch on its way into the database.
-pub(super) struct Entry<'a> {
-    pub write: &'a Write,
-    pub folder: &'a Folder,
-    pub sha256: Vec<u8>,
-    pub media_type: String,
-    pub is_text: bool,
-    pub head: Option<Head>,
-    /// The version to write: its file and its number.
-    pub next: Option<(i64, i64)>,
-}
-
-impl Entry<'_> {
-    fn settings_differ(&self) -> bool {
-        self.head.as_ref().is_none_or(|head| {
-            self.write.authority.is_some_and(|given| head.authority != Some(given))
-                || self.write.sensitive.is_some_and(|given| head.sensitive != given)
-                || head.media_type != self.media_type
-        })
-    }
-
-    fn contents_differ(&self) -> bool {
-        self.head.as_ref().is_none_or(|head| {
-            head.sha256 != self.sha256
-                || self.write.source_version.as_ref().is_some_and(|v| head.source_version.as_ref() != Some(v))
-        })
-    }
-}
-
 fn write_batch(tx: &mut Tx, ctx: &Ctx, slate: &Slate, writes: Vec<Write>) -> Result<Vec<Result<Written>>> {
     if writes.is_empty() {
         return Ok(Vec::new());
@@ -175,7 +99,7 @@ fn write_batch(tx: &mut Tx, ctx: &Ctx, slate: &Slate, writes: Vec<Write>) -> Res
         match checked {
             Ok(folder) => {
                 let head = heads.remove(write.path.as_str());
-                entries.push((place, entry(write, folder, head)));
+                entries.push((place, Entry::new(write, folder, head)));
             }
             Err(error) => {
                 errors.insert(place, error);
@@ -232,17 +156,6 @@ pub(super) fn check_media_type(text: &str) -> Option<FieldError> {
     (!fine).then(|| FieldError::new("/media_type", "is no media type such as text/markdown"))
 }
 
-fn entry<'a>(write: &'a Write, folder: &'a Folder, head: Option<Head>) -> Entry<'a> {
-    let is_text = !write.contents.contains(&0) && std::str::from_utf8(&write.contents).is_ok();
-    let media_type = write
-        .media_type
-        .clone()
-        .or_else(|| head.as_ref().map(|head| head.media_type.clone()))
-        .unwrap_or_else(|| media_type_of(write.path.name().as_str()));
-    let sha256 = Sha256::digest(&write.contents).to_vec();
-    Entry { write, folder, sha256, media_type, is_text, head, next: None }
-}
-
 /// Numbers the versions to write: each is greater than all its path and all its file ever had.
 fn number(tx: &mut Tx, slate: &Slate, entries: &mut [(usize, Entry)], now: DateTime<Utc>) -> Result<()> {
     let changing: Vec<&mut Entry> =
@@ -291,7 +204,7 @@ fn store_entries(tx: &mut Tx, slate: &Slate, entries: &[&Entry], now: DateTime<U
         .map(|(entry, tags)| (entry, tags, terms::terms(tags)))
         .collect();
     let all: BTreeSet<_> = found.iter().flat_map(|(_, _, terms)| terms.iter().cloned()).collect();
-    let numbers = metatags::store::intern(tx, &all)?;
+    let numbers = metatags::ops::intern(tx, &all)?;
     let mut rows = Vec::with_capacity(found.len());
     for (entry, tags, terms) in &found {
         let mut ids: Vec<i64> = terms.iter().map(|term| numbers[term]).collect();

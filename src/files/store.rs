@@ -1,5 +1,7 @@
 //! The files' SQL.
 
+pub mod versions;
+
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
@@ -9,13 +11,13 @@ use diesel::{QueryableByName, sql_query};
 use serde_json::Value;
 
 use super::head::Head;
-use super::ops::Entry;
-use super::path::FilePath;
+use super::write::Entry;
 use crate::authority::Authority;
 use crate::db::Tx;
 use crate::db::schema::files;
 use crate::error::Result;
 use crate::metatags::Tags;
+use crate::path::FilePath;
 
 #[derive(QueryableByName)]
 struct HeadRow {
@@ -94,7 +96,7 @@ const HEAD: &str = "select f.id, f.folder_id, f.path, f.version, f.size, f.sha25
     where f.tenant_id = $1 and f.slate_id = $2";
 
 /// The files at these very paths, hidden ones included, by path; locked in order of path where `lock` says so.
-pub(super) fn heads(tx: &mut Tx, slate: i64, paths: &[&str], lock: bool) -> Result<HashMap<String, Head>> {
+pub fn heads(tx: &mut Tx, slate: i64, paths: &[&str], lock: bool) -> Result<HashMap<String, Head>> {
     let lock = if lock { " order by f.path for update of f" } else { "" };
     let rows: Vec<HeadRow> = sql_query(format!("{HEAD} and f.path = any($3){lock}"))
         .bind::<BigInt, _>(tx.tenant())
@@ -105,7 +107,7 @@ pub(super) fn heads(tx: &mut Tx, slate: i64, paths: &[&str], lock: bool) -> Resu
 }
 
 /// The paths after `after`, in byte order, at most `limit`.
-pub(super) fn paths(tx: &mut Tx, slate: i64, after: &str, limit: i64) -> Result<Vec<String>> {
+pub fn paths(tx: &mut Tx, slate: i64, after: &str, limit: i64) -> Result<Vec<String>> {
     Ok(files::table
         .filter(files::tenant_id.eq(tx.tenant()))
         .filter(files::slate_id.eq(slate))
@@ -117,7 +119,7 @@ pub(super) fn paths(tx: &mut Tx, slate: i64, after: &str, limit: i64) -> Result<
 }
 
 /// The file whose path is another spelling of `path`, by Unicode normal form C.
-pub(super) fn head_by_nfc(tx: &mut Tx, slate: i64, path: &str) -> Result<Option<Head>> {
+pub fn head_by_nfc(tx: &mut Tx, slate: i64, path: &str) -> Result<Option<Head>> {
     let row: Option<HeadRow> = sql_query(format!("{HEAD} and f.nfc = normalize($3, NFC)"))
         .bind::<BigInt, _>(tx.tenant())
         .bind::<BigInt, _>(slate)
@@ -136,7 +138,7 @@ struct TakenRow {
 }
 
 /// Which of these paths no file can have, and why: a folder has it, or something has another spelling of it.
-pub(super) fn taken(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<HashMap<String, &'static str>> {
+pub fn taken(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<HashMap<String, &'static str>> {
     let by_path = "select asked.path, true as by_folder from unnest($3) as asked (path) \
          join folders d on d.tenant_id = $1 and d.slate_id = $2 and d.path = asked.path";
     let by_spelling = " union all \
@@ -169,7 +171,7 @@ struct LastRow {
 }
 
 /// The greatest version that each path ever had, whatever file was at it.
-pub(super) fn last_versions(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<HashMap<String, i64>> {
+pub fn last_versions(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<HashMap<String, i64>> {
     let rows: Vec<LastRow> = sql_query(
         "select asked.path, last.version from unnest($3) as asked (path) \
          cross join lateral (select v.version from file_versions v \
@@ -183,7 +185,7 @@ pub(super) fn last_versions(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<H
     Ok(rows.into_iter().map(|row| (row.path, row.version)).collect())
 }
 
-pub(super) fn new_identities(tx: &mut Tx, slate: i64, count: usize, now: DateTime<Utc>) -> Result<Vec<i64>> {
+pub fn new_identities(tx: &mut Tx, slate: i64, count: usize, now: DateTime<Utc>) -> Result<Vec<i64>> {
     if count == 0 {
         return Ok(Vec::new());
     }
@@ -200,7 +202,7 @@ pub(super) fn new_identities(tx: &mut Tx, slate: i64, count: usize, now: DateTim
 }
 
 /// Stores contents, each distinct one once; in the order of their hashes, so that two writers do not deadlock.
-pub(super) fn insert_blobs(tx: &mut Tx, entries: &[&Entry]) -> Result<()> {
+pub fn insert_blobs(tx: &mut Tx, entries: &[&Entry]) -> Result<()> {
     let hashes: Vec<&[u8]> = entries.iter().map(|entry| &*entry.sha256).collect();
     let contents: Vec<&[u8]> = entries.iter().map(|entry| &*entry.write.contents).collect();
     sql_query(
@@ -215,7 +217,7 @@ pub(super) fn insert_blobs(tx: &mut Tx, entries: &[&Entry]) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn insert_versions(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTime<Utc>) -> Result<()> {
+pub fn insert_versions(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTime<Utc>) -> Result<()> {
     let next = |entry: &&Entry| entry.next.unwrap_or_default();
     sql_query(
         "insert into file_versions (tenant_id, slate_id, path, version, file_id, sha256, size, media_type, is_text, \
@@ -283,7 +285,7 @@ fn execute_files(
     Ok(())
 }
 
-pub(super) fn insert_files(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTime<Utc>) -> Result<()> {
+pub fn insert_files(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTime<Utc>) -> Result<()> {
     let statement = format!(
         "insert into files (tenant_id, slate_id, id, folder_id, name, path, version, sha256, size, media_type, is_text, \
                             authority, sensitive, hidden, created_at, updated_at) \
@@ -293,7 +295,7 @@ pub(super) fn insert_files(tx: &mut Tx, slate: i64, entries: &[&Entry], now: Dat
     execute_files(tx, slate, entries, now, statement)
 }
 
-pub(super) fn update_files(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTime<Utc>) -> Result<()> {
+pub fn update_files(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTime<Utc>) -> Result<()> {
     let statement = format!(
         "update files f set version = n.version, sha256 = n.sha256, size = n.size, media_type = n.media_type, \
                 is_text = n.is_text, authority = coalesce(n.authority, f.authority), \
@@ -328,7 +330,7 @@ pub(super) struct TagRow<'a> {
 }
 
 /// Sets metatags; those that are the same already stay untouched.
-pub(super) fn put_tags(tx: &mut Tx, slate: i64, rows: &[TagRow]) -> Result<()> {
+pub fn put_tags(tx: &mut Tx, slate: i64, rows: &[TagRow]) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -360,7 +362,7 @@ pub(super) fn put_tags(tx: &mut Tx, slate: i64, rows: &[TagRow]) -> Result<()> {
 }
 
 /// Sets a file's metatags alone.
-pub(super) fn set_tags(tx: &mut Tx, head: &Head, tags: &Tags, term_ids: &[i64]) -> Result<()> {
+pub fn set_tags(tx: &mut Tx, head: &Head, tags: &Tags, term_ids: &[i64]) -> Result<()> {
     sql_query(
         "update file_tags set tags = $4, term_ids = $5, revision = revision + 1 \
          where tenant_id = $1 and folder_id = $2 and file_id = $3 and name = $6 and tags <> $4",
@@ -382,7 +384,7 @@ struct TagsRow {
 }
 
 /// The metatags of a live file.
-pub(super) fn tags(tx: &mut Tx, slate: i64, path: &str) -> Result<Option<Tags>> {
+pub fn tags(tx: &mut Tx, slate: i64, path: &str) -> Result<Option<Tags>> {
     let row: Option<TagsRow> =
         sql_query("select tags from file_tags where tenant_id = $1 and slate_id = $2 and path = $3")
             .bind::<BigInt, _>(tx.tenant())
@@ -394,7 +396,7 @@ pub(super) fn tags(tx: &mut Tx, slate: i64, path: &str) -> Result<Option<Tags>> 
 }
 
 /// Sets what is not contents.
-pub(super) fn set(
+pub fn set(
     tx: &mut Tx,
     head: &Head,
     media_type: &str,
@@ -426,7 +428,7 @@ pub(super) fn set(
 }
 
 /// Moves a file: a new version with the same bytes, at the new path.
-pub(super) fn relocate(
+pub fn relocate(
     tx: &mut Tx,
     slate: i64,
     head: &Head,
@@ -478,7 +480,7 @@ pub(super) fn relocate(
     Ok(())
 }
 
-pub(super) fn delete(tx: &mut Tx, head: &Head, now: DateTime<Utc>) -> Result<()> {
+pub fn delete(tx: &mut Tx, head: &Head, now: DateTime<Utc>) -> Result<()> {
     sql_query("update file_ids set deleted_at = $3 where tenant_id = $1 and id = $2")
         .bind::<BigInt, _>(tx.tenant())
         .bind::<BigInt, _>(head.id)
@@ -497,7 +499,7 @@ pub(super) fn delete(tx: &mut Tx, head: &Head, now: DateTime<Utc>) -> Result<()>
 }
 
 /// The deleted files that ended at this path.
-pub(super) fn deleted_at_path(tx: &mut Tx, slate: i64, path: &str) -> Result<Vec<i64>> {
+pub fn deleted_at_path(tx: &mut Tx, slate: i64, path: &str) -> Result<Vec<i64>> {
     let rows: Vec<IdRow> = sql_query(
         "select distinct i.id from file_versions v join file_ids i on i.tenant_id = $1 and i.id = v.file_id \
          where v.tenant_id = $1 and v.slate_id = $2 and v.path = $3 and i.deleted_at is not null \

@@ -5,17 +5,18 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_actix_web::service_config::ServiceConfig;
 
-use super::ops::{self, Folder, NewSettings};
+use super::folder::Folder;
+use super::ops::{self, NewSettings};
 use crate::app::App;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::files::path::FolderPath;
 use crate::http::auth::{ReadOrRetrieve, Write};
 use crate::http::conditional::Conditions;
 use crate::http::json::{Body, OptionalBody};
 use crate::http::page::{self, Page, PageQuery};
 use crate::http::query::Query;
-use crate::retrieval::item::IndexEntry;
+use crate::item::IndexEntry;
+use crate::path::FolderPath;
 use crate::slates;
 
 /// Registers the operations.

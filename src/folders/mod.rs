@@ -8,7 +8,8 @@
 //! The flag is kept on the rows ([`ops::rehide`]), so that a search needs to test nothing else.
 
 pub mod api;
+mod folder;
 pub mod ops;
 mod store;
 
-pub use ops::Folder;
+pub use folder::Folder;

@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::folder::Folder;
 use super::store::{self, FolderRow, NewFolder, Tree};
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Code, Error, Result};
-use crate::files::path::{FolderPath, MAX_LEVELS, MAX_PATH};
-use crate::retrieval::item::IndexEntry;
+use crate::item::IndexEntry;
+use crate::path::{FolderPath, MAX_LEVELS, MAX_PATH};
 use crate::slates::{self, Slate};
 
 /// The settings of a folder; a PUT gives all of them.
@@ -23,26 +24,6 @@ pub struct NewSettings {
     pub authority: Option<Authority>,
     /// Whether all below it is kept from every reader.
     pub sensitive: bool,
-}
-
-/// A folder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Folder {
-    /// Its number.
-    #[serde(skip)]
-    pub id: i64,
-    /// Its path from the slate's root, which is `""`.
-    #[schema(example = "docs/research")]
-    pub path: String,
-    /// Of all below it that say nothing else.
-    pub authority: Option<Authority>,
-    /// Whether it was marked so.
-    pub sensitive: bool,
-    /// Whether it is kept from readers: sensitive, below such a folder, or denied.
-    #[serde(skip)]
-    pub hidden: bool,
-    /// When it was made.
-    pub created_at: DateTime<Utc>,
 }
 
 impl From<FolderRow> for Folder {

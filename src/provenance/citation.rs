@@ -16,7 +16,7 @@ use std::fmt;
 
 use percent_encoding::percent_decode_str;
 
-use crate::files::path::{FilePath, Name};
+use crate::path::{FilePath, Name};
 
 /// What a citation names: one set of bytes, for ever.
 #[derive(Debug, Clone, PartialEq, Eq)]

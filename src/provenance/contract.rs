@@ -8,9 +8,9 @@ use super::citation::reference;
 use super::confidence::{Facts, Freshness, score};
 use super::record::{Item, REFUSED, Record, provenance_id};
 use crate::authority::Authority;
-use crate::files::head::hex;
-use crate::retrieval::item::ItemStatus;
-use crate::retrieval::request::Mode;
+use crate::hex::hex;
+use crate::item::ItemStatus;
+use crate::item::Mode;
 
 /// What the store holds of an item's version now.
 #[derive(Debug, Clone, PartialEq, Eq)]

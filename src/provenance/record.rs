@@ -10,11 +10,11 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::files::head::hex;
+use crate::hex::hex;
 
 /// The status of an item that was asked for and is kept from every reader. To callers it is a miss like any other; the
 /// record keeps the attempt. The other statuses are those of
-/// [`ItemStatus::code`](crate::retrieval::item::ItemStatus::code).
+/// [`ItemStatus::code`](crate::item::ItemStatus::code).
 pub const REFUSED: i16 = 6;
 
 /// What kind of response a record is of.

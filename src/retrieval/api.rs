@@ -13,15 +13,16 @@ use super::budget::Budget;
 use super::found::After;
 use super::limits::AskedLimits;
 use super::ops::query::{self, Page, Part, Query};
-use super::request::{self, Mode, ModeError};
+use super::request::{self, ModeError};
 use super::view::ItemView;
 use crate::app::App;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::files::path::FolderPath;
 use crate::http::auth::Retrieve;
 use crate::http::json::Body;
 use crate::http::page::{self, Limit};
+use crate::item::Mode;
+use crate::path::FolderPath;
 
 /// Bytes of contents past which a page ends early (retrieval semantics §6).
 const PAGE_BYTES: i64 = 16 << 20;

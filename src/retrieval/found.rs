@@ -4,11 +4,11 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::authority::Authority;
-use crate::files::path::FolderPath;
+use crate::item::Mode;
+use crate::item::{Hint, IndexEntry, ItemStatus};
+use crate::path::FolderPath;
 use crate::provenance::confidence::Freshness;
 use crate::provenance::record::{FileVersion, Item, REFUSED};
-use crate::retrieval::item::{Hint, IndexEntry, ItemStatus};
-use crate::retrieval::request::Mode;
 
 /// The declared folder: what a request can see, and what holds for all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

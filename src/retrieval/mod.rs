@@ -2,7 +2,7 @@
 //!
 //! [`request`] parses a request into its modes; [`glob`] and [`contains`] translate patterns into SQL's, [`deny`] does so
 //! for a tenant's deny globs. [`modes`] compile a request to SQL, [`union`] puts what they select together, and
-//! [`ops::search`] runs it in a declared folder ([`found`]). [`budget`] decides what of it is given, and [`item`] and
+//! [`ops::search`] runs it in a declared folder ([`found`]). [`budget`] decides what of it is given, and [`item`](crate::item) and
 //! [`view`] say in which words. A query outside of a session is [`ops::query`].
 //!
 //! What always holds: files are matched by SQL, never in the application; a pattern or text that a client sends is
@@ -16,7 +16,6 @@ pub mod deny;
 pub mod filter;
 pub mod found;
 pub mod glob;
-pub mod item;
 pub mod limits;
 pub mod modes;
 pub mod nearest;

@@ -5,15 +5,16 @@ use std::collections::{HashMap, HashSet};
 use super::found::{
     After, Found, FoundFile, FoundItem, Listing, MAX_COUNTED, Missing, Placed, Scope, Totals, Window,
 };
-use super::item::{Hint, HintReason};
 use super::nearest::{Lost, MAX_HINTS};
-use super::request::{Mode, Request};
+use super::request::Request;
 use super::store::{self, Named};
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Code, Error, Result};
-use crate::files::path::{FilePath, FolderPath, Name};
+use crate::item::Mode;
+use crate::item::{Hint, HintReason};
+use crate::path::{FilePath, FolderPath, Name};
 use crate::{folders, slates};
 
 pub mod query;

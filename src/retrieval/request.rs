@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::error::{FieldError, pointer};
+use crate::item::Mode;
 use crate::retrieval::filter::{self, Filter};
 use crate::retrieval::glob::Glob;
 
@@ -18,59 +19,6 @@ pub const MAX_ENTRIES: usize = 1000;
 pub const MAX_CONTAINS: usize = 64 * 1024;
 /// How many wrong entries of one mode are reported.
 const MAX_REPORTED: usize = 10;
-
-/// A way to ask for files. A request may use several; the result is their union.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// By path.
-    Files,
-    /// The index of a folder.
-    Subfolders,
-    /// By a metatag, and text that its value contains.
-    Metatag,
-    /// By a pattern over names.
-    Glob,
-    /// By a filter tree.
-    Where,
-}
-
-impl Mode {
-    /// Every mode, in the order in which `matched_by` names them.
-    pub const ALL: &[Mode] = &[Mode::Files, Mode::Subfolders, Mode::Metatag, Mode::Glob, Mode::Where];
-
-    /// The member of a request that asks for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Mode::Files => "files",
-            Mode::Subfolders => "subfolders",
-            Mode::Metatag => "metatag",
-            Mode::Glob => "glob",
-            Mode::Where => "where",
-        }
-    }
-
-    /// The mode of this name.
-    pub fn from_name(name: &str) -> Option<Mode> {
-        Mode::ALL.iter().copied().find(|mode| mode.as_str() == name)
-    }
-
-    /// The bit by which searches and records remember it. Bits never change their meaning.
-    pub fn bit(self) -> i16 {
-        match self {
-            Mode::Files => 1,
-            Mode::Subfolders => 2,
-            Mode::Metatag => 4,
-            Mode::Glob => 8,
-            Mode::Where => 16,
-        }
-    }
-
-    /// The modes whose bits are set, in the order of [`Mode::ALL`].
-    pub fn from_bits(bits: i16) -> Vec<Mode> {
-        Mode::ALL.iter().copied().filter(|mode| bits & mode.bit() != 0).collect()
-    }
-}
 
 /// Which files the mode `metatag` asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]

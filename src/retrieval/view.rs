@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::found::{FoundItem, Scope};
-use super::item::{Hint, IndexEntry, ItemStatus, OMITTED};
-use super::request::Mode;
-use crate::files::head::hex;
+use crate::hex::hex;
+use crate::item::Mode;
+use crate::item::{Hint, IndexEntry, ItemStatus, OMITTED};
 use crate::provenance::citation::reference;
 use crate::provenance::record::provenance_id;
 
@@ -118,7 +118,7 @@ impl ItemView {
             }
             FoundItem::Missing(missing) => {
                 view.status = ItemStatus::NotFound;
-                view.content = Content::Text(super::item::NOT_FOUND.to_owned());
+                view.content = Content::Text(crate::item::NOT_FOUND.to_owned());
                 view.hint = missing.hint;
             }
         }

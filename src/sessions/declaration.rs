@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::error::{FieldError, pointer};
-use crate::files::path::FolderPath;
+use crate::item::Mode;
+use crate::path::FolderPath;
 use crate::retrieval::limits::{AskedLimits, Limits};
-use crate::retrieval::request::Mode;
 use crate::sessions::fields::is_heading;
 use crate::sessions::schema::RequestMatch;
 

@@ -93,7 +93,7 @@ fn push_json_string(out: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::retrieval::item::{ItemStatus, NOT_FOUND};
+    use crate::item::{ItemStatus, NOT_FOUND};
 
     fn item<'a>(path: &'a str, version: Option<i64>, status: ItemStatus, content: &'a str) -> PromptItem<'a> {
         PromptItem { path, version, status: status.as_str(), content: content.into() }

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::prompt::PromptItem;
-use crate::files::head::hex;
+use crate::hex::hex;
+use crate::item::Mode;
+use crate::item::{GONE, Hint, IndexEntry, ItemStatus, NOT_FOUND, binary_note};
 use crate::provenance::citation::reference;
 use crate::provenance::record::{Item, Record, provenance_id};
-use crate::retrieval::item::{GONE, Hint, IndexEntry, ItemStatus, NOT_FOUND, binary_note};
-use crate::retrieval::request::Mode;
 use crate::retrieval::view::{Content, ItemView};
 
 /// A version that a record names, as it may be read now.

@@ -12,7 +12,7 @@ use referencing::{Draft, Registry, Resolver, ResourceRef, Retrieve, Uri};
 use serde_json::Value;
 
 use crate::error::FieldError;
-use crate::retrieval::request::Mode;
+use crate::item::Mode;
 
 /// The largest schema, in bytes of compact JSON.
 pub const MAX_SCHEMA: usize = 64 * 1024;

@@ -4,7 +4,8 @@ use actix_web::http::header::ETAG;
 use actix_web::{HttpResponse, get, put, web};
 use utoipa_actix_web::service_config::ServiceConfig;
 
-use super::ops::{self, NewSlate, Slate};
+use super::ops;
+use super::slate::{NewSlate, Slate};
 use crate::app::App;
 use crate::error::Result;
 use crate::http::auth::{ReadOrRetrieve, Write};

@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod ops;
+pub mod slate;
 mod store;
 
-pub use ops::{NewSlate, Slate};
+pub use slate::{NewSlate, Slate};

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use serde_json::Value;
 
-use super::ops::NewSlate;
+use super::slate::NewSlate;
 use crate::db::Tx;
 use crate::db::schema::{folders, slates};
 use crate::error::Result;

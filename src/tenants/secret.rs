@@ -36,8 +36,7 @@ impl Token {
 
     /// The token as text: to be shown once, and never logged.
     pub fn expose(&self) -> String {
-        let secret: String = self.secret.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("slb_{}_{}_{secret}", self.tenant.0, self.key_id)
+        format!("slb_{}_{}_{}", self.tenant.0, self.key_id, crate::hex::hex(&self.secret))
     }
 
     /// What is stored of the secret.

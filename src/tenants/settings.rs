@@ -1,7 +1,7 @@
 //! A tenant's settings, checked.
 
 use crate::error::{Error, FieldError, Result};
-use crate::files::path::Name;
+use crate::path::Name;
 use crate::retrieval::deny::deny_regex;
 
 /// The deny globs of a tenant that has not said otherwise (provenance, "Safety").

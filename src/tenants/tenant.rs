@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::ctx::{Scope, TenantId};
 use crate::error::{FieldError, Result, pointer};
-use crate::files::path::Name;
+use crate::path::Name;
 
 /// Characters that a key's label may have.
 pub const MAX_LABEL: usize = 200;

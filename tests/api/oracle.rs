@@ -7,11 +7,12 @@ use serde_json::{Map, Value, json};
 use slatebase::ctx::Ctx;
 use slatebase::db::Tx;
 use slatebase::error::Result;
-use slatebase::files::path::FolderPath;
+use slatebase::item::Mode;
+use slatebase::path::FolderPath;
 use slatebase::retrieval::found::{After, FoundItem, Window};
 use slatebase::retrieval::glob::Glob;
 use slatebase::retrieval::ops::{scope, search};
-use slatebase::retrieval::request::{MetatagTest, Mode, Request};
+use slatebase::retrieval::request::{MetatagTest, Request};
 
 use crate::support::Server;
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use slatebase::ctx::Ctx;
 use slatebase::db::Tx;
 use slatebase::error::Result;
-use slatebase::files::path::FolderPath;
+use slatebase::path::FolderPath;
 use slatebase::retrieval::modes::{Arm, files, metatag};
 use slatebase::retrieval::ops::scope;
 use slatebase::retrieval::request::{MetatagTest, Request};

@@ -9,7 +9,7 @@ use slatebase::folders::ops::NewSettings;
 use slatebase::http::page;
 use slatebase::provenance::ops::{Link, NewRecord, record};
 use slatebase::provenance::record::{FileVersion, Item, Kind};
-use slatebase::slates::ops::NewSlate;
+use slatebase::slates::NewSlate;
 use uuid::Uuid;
 
 use crate::support::{Caller, Server};

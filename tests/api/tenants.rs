@@ -10,7 +10,7 @@ use slatebase::ctx::{Ctx, TenantId};
 use slatebase::db::Tx;
 use slatebase::db::schema::files::dsl;
 use slatebase::files::ops::Write;
-use slatebase::files::path::FilePath;
+use slatebase::path::FilePath;
 use slatebase::{files, slates};
 use uuid::Uuid;
 

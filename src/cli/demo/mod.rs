@@ -25,6 +25,7 @@ use super::{logging, now, told};
 use crate::app::App;
 use crate::config::{Config, Secret};
 use crate::ctx::Scope;
+use crate::hex::hex;
 use crate::http::server;
 use crate::tenants::ops;
 use crate::tenants::secret::Token;
@@ -107,7 +108,7 @@ fn free(listen: &str) -> (String, bool) {
 }
 
 fn made_up() -> String {
-    rand::random::<[u8; 32]>().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&rand::random::<[u8; 32]>())
 }
 
 fn config(args: &Args, listen: &str, operator: &str) -> anyhow::Result<Config> {

@@ -8,7 +8,7 @@ use crate::cli::seed::walk::SETTINGS_FILE;
 use crate::cli::seed::{self, Problem, manifest};
 use crate::cli::told;
 use crate::db::Db;
-use crate::files::path::FilePath;
+use crate::path::FilePath;
 use crate::tenants::tenant::TenantName;
 
 static SEEDS: Dir = include_dir!("$CARGO_MANIFEST_DIR/seeds");

@@ -12,6 +12,8 @@ use std::process::{Command, Stdio};
 
 use sha1::Digest;
 
+use crate::hex::hex;
+
 /// What a commit holds below a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
@@ -51,9 +53,9 @@ impl Commit {
 fn object_id(contents: &[u8], digits: usize) -> String {
     let head = format!("blob {}\0", contents.len());
     if digits == 64 {
-        crate::files::head::hex(&sha2::Sha256::new().chain_update(head).chain_update(contents).finalize())
+        hex(&sha2::Sha256::new().chain_update(head).chain_update(contents).finalize())
     } else {
-        crate::files::head::hex(&sha1::Sha1::new().chain_update(head).chain_update(contents).finalize())
+        hex(&sha1::Sha1::new().chain_update(head).chain_update(contents).finalize())
     }
 }
 

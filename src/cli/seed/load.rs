@@ -26,8 +26,8 @@ use crate::ctx::{Ctx, TenantId};
 use crate::db::{Db, Tx};
 use crate::error::{Code, Error, FieldError, Result, pointer};
 use crate::files::ops::{MAX_CONTENTS, Write, Written};
-use crate::files::path::{FilePath, FolderPath};
 use crate::metatags::Tags;
+use crate::path::{FilePath, FolderPath};
 use crate::slates::NewSlate;
 use crate::{files, folders, slates};
 

@@ -39,8 +39,8 @@ use super::Problem;
 use super::plan::{Plan, SeedFile, Source};
 use super::walk::{SETTINGS_FILE, file_inside, same_name};
 use crate::authority::Authority;
-use crate::files::path::FilePath;
 use crate::metatags::TagType;
+use crate::path::FilePath;
 use crate::yaml::{self, Lines};
 
 /// Settings of a slate, in the shape of `PUT /v1/slates/{slate}`: known members of the right type, none null.

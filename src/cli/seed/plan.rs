@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::manifest::{self, Settings};
 use super::{Problem, walk};
 use crate::authority::Authority;
-use crate::files::path::FilePath;
 use crate::metatags::front_matter::{self, FrontMatter};
+use crate::path::FilePath;
 
 /// All that is to be loaded.
 #[derive(Debug, Clone, Default, PartialEq)]

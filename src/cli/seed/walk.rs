@@ -18,7 +18,7 @@ use unicode_normalization::UnicodeNormalization;
 use walkdir::{DirEntry, WalkDir};
 
 use super::Problem;
-use crate::files::path::FilePath;
+use crate::path::FilePath;
 
 /// The name of the file that holds a directory's settings.
 pub const SETTINGS_FILE: &str = "slate.yaml";

@@ -6,10 +6,10 @@
 //! may read most of a folder for it.
 
 use super::{Frame, push_arm};
+use crate::item::Mode;
 use crate::retrieval::contains::has_trigram;
 use crate::retrieval::found::Scope;
 use crate::retrieval::glob::{Glob, Token};
-use crate::retrieval::request::Mode;
 use crate::retrieval::sql::Sql;
 
 /// Appends the arm of a pattern.

@@ -11,9 +11,10 @@
 //!    answer; if there are, matches are so common that an ordered scan soon meets enough of them.
 
 use super::{Frame, MIN_ROWS, key, push_arm, push_scope};
+use crate::item::Mode;
 use crate::retrieval::contains;
 use crate::retrieval::found::Scope;
-use crate::retrieval::request::{MetatagTest, Mode};
+use crate::retrieval::request::MetatagTest;
 use crate::retrieval::sql::Sql;
 
 /// Up to so many files, a scope is read through rather than searched.

@@ -9,8 +9,8 @@
 //! sees a hidden file.
 
 use super::found::Scope;
-use super::request::Mode;
 use super::sql::Sql;
+use crate::item::Mode;
 
 pub mod files;
 pub mod glob;

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::metatag::MAX_TERMS;
 use super::{Frame, glob, push_arm, push_scope};
+use crate::item::Mode;
 use crate::metatags::terms::{self, Kind, digest};
 use crate::retrieval::contains;
 use crate::retrieval::filter::{Filter, Order, Test};
 use crate::retrieval::found::Scope;
-use crate::retrieval::request::Mode;
 use crate::retrieval::sql::Sql;
 
 /// Terms of a metatag.

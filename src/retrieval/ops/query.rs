@@ -9,14 +9,14 @@ use super::{contents, scope, search};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Error, Result};
-use crate::files::head::hex;
-use crate::files::path::FolderPath;
+use crate::hex::hex;
+use crate::item::ItemStatus;
+use crate::path::FolderPath;
 use crate::provenance;
 use crate::provenance::ops::NewRecord;
 use crate::provenance::record::Kind;
 use crate::retrieval::budget::{Budget, Candidate, Context, Verdict, decide};
 use crate::retrieval::found::{After, FoundItem, Placed, Window};
-use crate::retrieval::item::ItemStatus;
 use crate::retrieval::request::Request;
 use crate::retrieval::view::{ItemView, encoded};
 

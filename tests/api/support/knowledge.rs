@@ -6,9 +6,9 @@ use slatebase::ctx::{Ctx, TenantId};
 use slatebase::db::Tx;
 use slatebase::error::Result;
 use slatebase::files::ops::{Write, write_many};
-use slatebase::files::path::FilePath;
 use slatebase::metatags::Tags;
-use slatebase::slates::ops::NewSlate;
+use slatebase::path::FilePath;
+use slatebase::slates::NewSlate;
 use uuid::Uuid;
 
 use super::{Caller, Server};

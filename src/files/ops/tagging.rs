@@ -1,12 +1,13 @@
 //! Reading and setting the metatags of one file.
 
-use super::head::Head;
-use super::path::FilePath;
-use super::{ops, read, store};
+use super::{get_to_write, read};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Error, Result};
+use crate::files::head::Head;
+use crate::files::store;
 use crate::metatags::{self, Tags, terms};
+use crate::path::FilePath;
 
 /// A file's metatags, and the file.
 ///
@@ -30,7 +31,7 @@ pub fn set(
     path: &FilePath,
     decide: impl FnOnce(&Head, &Tags) -> Result<Tags>,
 ) -> Result<(Head, Tags)> {
-    let (slate, head) = ops::get_to_write(tx, ctx, slate, path)?;
+    let (slate, head) = get_to_write(tx, ctx, slate, path)?;
     let head = head.ok_or_else(Error::not_found)?;
     let before = store::tags(tx, slate.id, &head.path)?.unwrap_or_default();
     let tags = decide(&head, &before)?;
@@ -39,10 +40,10 @@ pub fn set(
         return Err(Error::invalid(wrong));
     }
     let found = terms::terms(&tags);
-    let numbers = metatags::store::intern(tx, &found)?;
+    let numbers = metatags::ops::intern(tx, &found)?;
     let mut ids: Vec<i64> = found.iter().map(|term| numbers[term]).collect();
     ids.sort_unstable();
     store::set_tags(tx, &head, &tags, &ids)?;
-    let (_, head) = ops::get_to_write(tx, ctx, &slate.name, path)?;
+    let (_, head) = get_to_write(tx, ctx, &slate.name, path)?;
     Ok((head.ok_or_else(Error::not_found)?, tags))
 }

@@ -5,14 +5,14 @@ use actix_web::{HttpResponse, get, patch, put, web};
 use serde_json::{Map, Value};
 use utoipa_actix_web::service_config::ServiceConfig;
 
-use super::path::FilePath;
-use super::tagging;
 use crate::app::App;
 use crate::error::{Error, FieldError, Result, pointer};
+use crate::files::ops::tagging;
 use crate::http::auth::{ReadOrRetrieve, Write};
 use crate::http::conditional::{self, Conditions};
 use crate::http::json::Body;
 use crate::metatags::Tags;
+use crate::path::FilePath;
 
 /// Registers the operations.
 pub(super) fn configure(config: &mut ServiceConfig) {

@@ -13,11 +13,11 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::Instrument;
 use utoipa::ToSchema;
 
-use super::api::{JSON_LIMIT, NewFile};
-use super::ops::{self, Write};
+use super::{JSON_LIMIT, NewFile};
 use crate::app::App;
 use crate::ctx::Ctx;
 use crate::error::{Code, Error, FieldError, Result};
+use crate::files::ops::{self, Write};
 use crate::http::{body, json};
 use crate::slates;
 
@@ -173,8 +173,11 @@ impl Loader {
         let mut written = Vec::new();
         if !writes.is_empty() {
             let (ctx, slate) = (self.ctx.clone(), self.slate.clone());
-            let work = move |tx: &mut crate::db::Tx| ops::write_many(tx, &ctx, &slate, writes.clone());
-            written = self.app.db.tenant(self.ctx.tenant, work).await?;
+            written = self
+                .app
+                .db
+                .tenant(self.ctx.tenant, move |tx| ops::write_many(tx, &ctx, &slate, writes.clone()))
+                .await?;
         }
         let mut written = written.into_iter();
         for line in batch {

@@ -1,0 +1,102 @@
+//! A file on its way in: what a writer says, and what that makes of the file that is there.
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use sha2::{Digest, Sha256};
+
+use super::head::{Head, media_type_of};
+use crate::authority::Authority;
+use crate::folders::Folder;
+use crate::metatags::Tags;
+use crate::path::FilePath;
+
+/// The most bytes of one file.
+pub const MAX_CONTENTS: usize = 64 * 1024 * 1024;
+
+/// A file to write. What is `None` stays as it is, or takes its default where the file is new.
+#[derive(Debug, Clone)]
+pub struct Write {
+    /// Where.
+    pub path: FilePath,
+    /// The exact bytes.
+    pub contents: Bytes,
+    /// Told by the name where it is not given.
+    pub media_type: Option<String>,
+    /// All of its metatags.
+    pub tags: Option<Tags>,
+    /// Its own authority.
+    pub authority: Option<Authority>,
+    /// Whether readers are kept from it.
+    pub sensitive: Option<bool>,
+    /// When the source last changed.
+    pub source_modified_at: Option<DateTime<Utc>>,
+    /// The source's own version.
+    pub source_version: Option<String>,
+}
+
+impl Write {
+    /// Contents at a path, and nothing else said.
+    pub fn new(path: FilePath, contents: impl Into<Bytes>) -> Write {
+        Write {
+            path,
+            contents: contents.into(),
+            media_type: None,
+            tags: None,
+            authority: None,
+            sensitive: None,
+            source_modified_at: None,
+            source_version: None,
+        }
+    }
+}
+
+/// A file that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// What it is now.
+    pub head: Head,
+    /// Whether the path was new.
+    pub created: bool,
+    /// Whether anything changed: the same bytes and settings again change nothing.
+    pub changed: bool,
+}
+
+/// One entry of a batch on its way into the database.
+pub(super) struct Entry<'a> {
+    pub write: &'a Write,
+    pub folder: &'a Folder,
+    pub sha256: Vec<u8>,
+    pub media_type: String,
+    pub is_text: bool,
+    pub head: Option<Head>,
+    /// The version to write: its file and its number.
+    pub next: Option<(i64, i64)>,
+}
+
+impl<'a> Entry<'a> {
+    pub(super) fn new(write: &'a Write, folder: &'a Folder, head: Option<Head>) -> Entry<'a> {
+        let is_text = !write.contents.contains(&0) && std::str::from_utf8(&write.contents).is_ok();
+        let media_type = write
+            .media_type
+            .clone()
+            .or_else(|| head.as_ref().map(|head| head.media_type.clone()))
+            .unwrap_or_else(|| media_type_of(write.path.name().as_str()));
+        let sha256 = Sha256::digest(&write.contents).to_vec();
+        Entry { write, folder, sha256, media_type, is_text, head, next: None }
+    }
+
+    pub(super) fn settings_differ(&self) -> bool {
+        self.head.as_ref().is_none_or(|head| {
+            self.write.authority.is_some_and(|given| head.authority != Some(given))
+                || self.write.sensitive.is_some_and(|given| head.sensitive != given)
+                || head.media_type != self.media_type
+        })
+    }
+
+    pub(super) fn contents_differ(&self) -> bool {
+        self.head.as_ref().is_none_or(|head| {
+            head.sha256 != self.sha256
+                || self.write.source_version.as_ref().is_some_and(|v| head.source_version.as_ref() != Some(v))
+        })
+    }
+}
