@@ -13,4 +13,5 @@ mod service;
 mod sessions;
 #[allow(dead_code, reason = "each feature's tests use a part of it")]
 mod support;
+mod tenancy;
 mod tenants;
