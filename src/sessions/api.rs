@@ -218,7 +218,7 @@ async fn get_prompt(
 /// The output of one call of the model. A retrieval request is answered with what it asks for; anything else is the
 /// session's answer. The same round again, by its number or its `Idempotency-Key`, is answered as the first time, also
 /// when the session has finished since; a version whose bytes are no longer kept, or may no longer be read, then shows
-/// `(gone)`. An output may have a mebibyte.
+/// `(gone)`. An output may have a mebibyte; one that is too large to be tested against the schema is an answer.
 #[utoipa::path(operation_id = "submit_round", tag = "sessions", params(("id" = Uuid, Path, description = "The session's id"), IdempotencyKey),
     request_body = NewRoundBody, responses(
     (status = 200, description = "What came of it", body = RoundView),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::declaration::{Declaration, Terms};
 use super::machine::{self, Effect, Event, Refusal, State, Status};
 use super::prompt::{self, PromptItem};
-use super::store::{self, SessionRow, SummaryRow};
+use super::store::{self, Lock, SessionRow, SummaryRow};
 use super::view::{
     ContextItem, ContextView, ForgetView, MAX_CONTEXT, PromptView, SessionSummary, SessionView, etag,
 };
@@ -112,7 +112,7 @@ fn sweep(tx: &mut Tx, now: DateTime<Utc>) -> Result<()> {
 /// # Errors
 /// [`Code::NotFound`], also for a session of a slate that the key may not touch.
 pub fn get(tx: &mut Tx, ctx: &Ctx, id: Uuid) -> Result<SessionView> {
-    let session = load(tx, ctx, id, false)?;
+    let session = load(tx, ctx, id, Lock::Share)?;
     view(tx, session)
 }
 
@@ -136,7 +136,7 @@ pub fn list(
 /// # Errors
 /// [`Code::NotFound`]; [`Code::PromptUnavailable`] for a session that failed.
 pub fn prompt(tx: &mut Tx, ctx: &Ctx, id: Uuid) -> Result<PromptView> {
-    let Loaded { row, terms, state } = load(tx, ctx, id, false)?;
+    let Loaded { row, terms, state } = load(tx, ctx, id, Lock::Share)?;
     if state.status == Status::Failed {
         return Err(Error::new(Code::PromptUnavailable, "the session failed; its `failure` tells why"));
     }
@@ -183,7 +183,7 @@ pub fn prompt(tx: &mut Tx, ctx: &Ctx, id: Uuid) -> Result<PromptView> {
 /// # Errors
 /// [`Code::NotFound`]; [`Code::SessionFinished`]; [`Code::PreconditionFailed`].
 pub fn cancel(tx: &mut Tx, ctx: &Ctx, id: Uuid, conditions: &Preconditions) -> Result<SessionView> {
-    let mut session = load(tx, ctx, id, true)?;
+    let mut session = load(tx, ctx, id, Lock::Update)?;
     conditions.check_write(Some(&etag(id, session.row.revision)))?;
     let (state, effects) = machine::step(session.state, Event::Cancel).map_err(refusal)?;
     session.state = state;
@@ -208,18 +208,12 @@ pub fn forget(
     if paths.is_some_and(|paths| paths.len() > MAX_PATHS) {
         return Err(Error::invalid_at("/paths", format!("may name at most {MAX_PATHS} paths")));
     }
-    let mut session = load(tx, ctx, id, true)?;
+    let mut session = load(tx, ctx, id, Lock::Update)?;
     conditions.check_write(Some(&etag(id, session.row.revision)))?;
     let (state, effects) = machine::step(session.state, Event::Forget).map_err(refusal)?;
-    let forgotten = match paths {
-        None => store::count_context(tx, &session.row, None)?,
-        Some(paths) => {
-            let files = files_at(tx, ctx, &session.row, paths)?;
-            let count = store::count_context(tx, &session.row, Some(&files))?;
-            store::carry(tx, &session.row, number(state.epoch), &files)?;
-            count
-        }
-    };
+    let files = paths.map(|paths| files_at(tx, ctx, &session.row, paths)).transpose()?;
+    let forgotten = store::count_context(tx, &session.row, files.as_deref())?;
+    store::turn(tx, &session.row, number(state.epoch), files.as_deref())?;
     session.state = state;
     commit(tx, &mut session, &effects, ctx.now)?;
     Ok(ForgetView { epoch: state.epoch, forgotten })
@@ -230,7 +224,7 @@ pub fn forget(
 /// # Errors
 /// [`Code::NotFound`]; [`Code::PreconditionFailed`].
 pub fn delete(tx: &mut Tx, ctx: &Ctx, id: Uuid, conditions: &Preconditions) -> Result<()> {
-    let session = load(tx, ctx, id, true)?;
+    let session = load(tx, ctx, id, Lock::Update)?;
     conditions.check_write(Some(&etag(id, session.row.revision)))?;
     if !session.state.status.is_finished() {
         store::seal(tx, &session.row, ctx.now)?;
@@ -250,7 +244,7 @@ fn files_at(tx: &mut Tx, ctx: &Ctx, row: &SessionRow, paths: &[String]) -> Resul
     Ok(found.items.iter().filter_map(|placed| Some(placed.item.file()?.file_id)).collect())
 }
 
-fn load(tx: &mut Tx, ctx: &Ctx, id: Uuid, lock: bool) -> Result<Loaded> {
+fn load(tx: &mut Tx, ctx: &Ctx, id: Uuid, lock: Lock) -> Result<Loaded> {
     let row = store::find(tx, id, lock)?.filter(|row| ctx.sees(&row.slate)).ok_or_else(Error::not_found)?;
     loaded(row)
 }

@@ -5,12 +5,11 @@
 
 use std::borrow::Cow;
 
-use jsonschema::Validator;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::item::Mode;
+use crate::sessions::schema::RequestMatch;
 
 /// What an output is, in the words that go on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -89,7 +88,7 @@ impl Decision {
 }
 
 /// Decides what an output is, by the schema and the modes that it grants.
-pub fn decide(output: &Value, schema: &Validator, granted: &[Mode]) -> Decision {
+pub fn decide(output: &Value, schema: &RequestMatch) -> Decision {
     let candidate = match output {
         Value::String(text) => match only_value(text) {
             Some(value) => Cow::Owned(value),
@@ -101,7 +100,7 @@ pub fn decide(output: &Value, schema: &Validator, granted: &[Mode]) -> Decision 
         return Decision::Answer(AnswerReason::NoMatch);
     }
     match candidate.into_owned() {
-        Value::Object(members) if granted.iter().any(|mode| members.contains_key(mode.as_str())) => {
+        Value::Object(members) if schema.granted.iter().any(|mode| members.contains_key(mode.as_str())) => {
             Decision::Retrieval(members)
         }
         _ => Decision::Answer(AnswerReason::NoGrantedMode),
@@ -135,11 +134,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::sessions::schema::RequestMatch;
 
     fn decide_by(schema: Value, output: Value) -> Decision {
         let schema = RequestMatch::compile(&schema, "").unwrap();
-        decide(&output, &schema.validator, &schema.granted)
+        decide(&output, &schema)
     }
 
     fn lax() -> Value {

@@ -20,6 +20,11 @@ pub const MAX_SCHEMA: usize = 64 * 1024;
 pub const MAX_PATTERNS: usize = 64;
 /// The most subschemas that testing one value may visit, those behind references counted each time.
 pub const MAX_VISITS: u64 = 4096;
+/// The most work that testing one value may be: the values that it consists of, each times all that the schema may do
+/// with one. What is larger is no request that anything could be given for.
+pub const MAX_WORK: u64 = 20_000_000;
+/// The most bytes of text that patterns may be tried on for one value, counted once for each pattern.
+pub const MAX_SCANNED: u64 = 256 * 1024;
 /// The deepest nesting, references followed.
 const MAX_DEPTH: usize = 256;
 /// The most memory that one compiled regular expression may take, in bytes.
@@ -28,10 +33,12 @@ const MAX_PATTERN_MEMORY: usize = 1 << 20;
 /// A schema, ready for use.
 #[derive(Debug)]
 pub struct RequestMatch {
-    /// Tests outputs.
-    pub validator: Validator,
     /// The modes that the schema declares, in the order of [`Mode::ALL`]; at least one.
     pub granted: Vec<Mode>,
+    validator: Validator,
+    /// What testing one value may take: subschemas visited, and values of the schema that it is compared with.
+    weight: u64,
+    patterns: u64,
 }
 
 impl RequestMatch {
@@ -45,7 +52,7 @@ impl RequestMatch {
         if schema.to_string().len() > MAX_SCHEMA {
             return Err(refuse(format!("must not be larger than {MAX_SCHEMA} bytes")));
         }
-        let granted = survey(schema).map_err(refuse)?;
+        let (granted, visits, patterns) = survey(schema).map_err(refuse)?;
         let validator = jsonschema::options()
             .with_retriever(Refuse)
             .with_pattern_options(PatternOptions::regex().size_limit(MAX_PATTERN_MEMORY))
@@ -58,7 +65,49 @@ impl RequestMatch {
                 modes.join(", ")
             )));
         }
-        Ok(RequestMatch { validator, granted })
+        Ok(RequestMatch { granted, validator, weight: visits + Extent::of(schema).values, patterns })
+    }
+
+    /// Whether the value satisfies the schema. One that would take more than [`MAX_WORK`] or [`MAX_SCANNED`] does not.
+    pub fn is_valid(&self, value: &Value) -> bool {
+        let Extent { values, text } = Extent::of(value);
+        values.saturating_mul(self.weight) <= MAX_WORK
+            && text.saturating_mul(self.patterns) <= MAX_SCANNED
+            && self.validator.is_valid(value)
+    }
+}
+
+/// How large a value is.
+#[derive(Default)]
+struct Extent {
+    /// Values and names of members.
+    values: u64,
+    /// Bytes of strings and names.
+    text: u64,
+}
+
+impl Extent {
+    fn of(value: &Value) -> Extent {
+        let mut extent = Extent::default();
+        extent.add(value);
+        extent
+    }
+
+    // Values come from a parser that bounds their depth.
+    fn add(&mut self, value: &Value) {
+        self.values += 1;
+        match value {
+            Value::String(text) => self.text += text.len() as u64,
+            Value::Array(elements) => elements.iter().for_each(|element| self.add(element)),
+            Value::Object(members) => {
+                for (name, member) in members {
+                    self.values += 1;
+                    self.text += name.len() as u64;
+                    self.add(member);
+                }
+            }
+            _ => {}
+        }
     }
 }
 
@@ -71,8 +120,9 @@ impl Retrieve for Refuse {
     }
 }
 
-/// Follows every part of the schema that can be applied, and finds the granted modes.
-fn survey(schema: &Value) -> Result<Vec<Mode>, String> {
+/// Follows every part of the schema that can be applied, and finds the granted modes, how many subschemas testing a value
+/// can visit, and how many patterns there are.
+fn survey(schema: &Value) -> Result<(Vec<Mode>, u64, u64), String> {
     let draft = Draft::default().detect(schema);
     let registry = (Registry::new().retriever(Refuse).draft(draft))
         .add("json-schema:///", ResourceRef::new(schema, draft))
@@ -84,10 +134,11 @@ fn survey(schema: &Value) -> Result<Vec<Mode>, String> {
     let root = Node { contents, resolver, draft };
 
     let mut survey = Survey::default();
-    survey.visits(&root, 0)?;
+    let visits = survey.visits(&root, 0)?;
     let mut names = HashSet::new();
     grants(&root, &mut HashSet::new(), &mut names)?;
-    Ok(Mode::ALL.iter().copied().filter(|mode| names.contains(mode)).collect())
+    let granted = Mode::ALL.iter().copied().filter(|mode| names.contains(mode)).collect();
+    Ok((granted, visits, survey.patterns as u64))
 }
 
 struct Node<'r> {
@@ -277,9 +328,22 @@ mod tests {
     fn references_within_reason_are_fine() {
         for schema in [ladder(8, 2), ladder(100, 1)] {
             let compiled = compile(schema).unwrap();
-            assert!(compiled.validator.is_valid(&json!({"x": 1})));
-            assert!(!compiled.validator.is_valid(&json!({})));
+            assert!(compiled.is_valid(&json!({"x": 1})));
+            assert!(!compiled.is_valid(&json!({})));
         }
+    }
+
+    #[test]
+    fn what_takes_too_much_to_test_does_not_match() {
+        let schema = compile(files(json!({"items": {"enum": vec!["x"; 10_000]}}))).unwrap();
+        assert!(schema.is_valid(&json!({"files": vec!["x"; 1000]})));
+        assert!(!schema.is_valid(&json!({"files": vec!["x"; 3000]})));
+        let schema = compile(files(json!({"items": {"pattern": "^(a|b)*a(a|b){500}$"}}))).unwrap();
+        let text = |length: usize| json!({"files": ["a".repeat(length)]});
+        assert!(schema.is_valid(&text(1000)));
+        assert!(!schema.is_valid(&text(300_000)));
+        let lax = compile(json!({"properties": {"files": {}}})).unwrap();
+        assert!(lax.is_valid(&text(1 << 20)) && lax.is_valid(&json!({"files": vec![0; 500_000]})));
     }
 
     #[test]
@@ -287,6 +351,6 @@ mod tests {
         let schema = json!({"properties": {"files": {}}, "anyOf": [{"type": "integer"},
             {"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}}}]});
         let deep = (0..60).fold(json!("no integer"), |value, _| json!({"a": value}));
-        assert!(!compile(schema).unwrap().validator.is_valid(&deep));
+        assert!(!compile(schema).unwrap().is_valid(&deep));
     }
 }

@@ -174,12 +174,26 @@ pub(super) fn insert(tx: &mut Tx, row: &SessionRow) -> Result<()> {
     Ok(())
 }
 
-/// The session; with `lock`, nobody else changes it until the transaction ends.
-pub(super) fn find(tx: &mut Tx, id: Uuid, lock: bool) -> Result<Option<SessionRow>> {
+/// How a session is held until the transaction ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lock {
+    /// Not at all.
+    None,
+    /// Nobody changes it: what is read of it in several statements fits together.
+    Share,
+    /// Nobody else changes it, or reads it so.
+    Update,
+}
+
+pub(super) fn find(tx: &mut Tx, id: Uuid, lock: Lock) -> Result<Option<SessionRow>> {
     let query = sessions::table
         .filter(sessions::tenant_id.eq(tx.tenant()).and(sessions::id.eq(id)))
         .select(SessionRow::as_select());
-    let row = if lock { query.for_update().first(tx.conn()) } else { query.first(tx.conn()) };
+    let row = match lock {
+        Lock::None => query.first(tx.conn()),
+        Lock::Share => query.for_share().first(tx.conn()),
+        Lock::Update => query.for_update().first(tx.conn()),
+    };
     Ok(row.optional()?)
 }
 
@@ -405,19 +419,28 @@ pub(super) fn count_context(tx: &mut Tx, session: &SessionRow, files: Option<&[i
     Ok(row.count)
 }
 
-/// Carries what is in context into the epoch `into`, all but `except`.
-pub(super) fn carry(tx: &mut Tx, session: &SessionRow, into: i32, except: &[i64]) -> Result<()> {
-    sql_query(
-        "insert into session_context (tenant_id, session_id, epoch, file_id, slot, version, round, item) \
-         select tenant_id, session_id, $4, file_id, slot, version, round, item from session_context \
-         where tenant_id = $1 and session_id = $2 and epoch = $3 and file_id <> all($5)",
-    )
-    .bind::<BigInt, _>(tx.tenant())
-    .bind::<SqlUuid, _>(session.id)
-    .bind::<Integer, _>(session.epoch)
-    .bind::<Integer, _>(into)
-    .bind::<Array<BigInt>, _>(except)
-    .execute(tx.conn())?;
+/// Carries what is in context into the epoch `into`, all but `except`; `None` carries nothing. The epoch before is
+/// over: what it gave is on record, and its rows go.
+pub(super) fn turn(tx: &mut Tx, session: &SessionRow, into: i32, except: Option<&[i64]>) -> Result<()> {
+    let (tenant, id, epoch) = (tx.tenant(), session.id, session.epoch);
+    if let Some(except) = except {
+        sql_query(
+            "insert into session_context (tenant_id, session_id, epoch, file_id, slot, version, round, item) \
+             select tenant_id, session_id, $4, file_id, slot, version, round, item from session_context \
+             where tenant_id = $1 and session_id = $2 and epoch = $3 and file_id <> all($5)",
+        )
+        .bind::<BigInt, _>(tenant)
+        .bind::<SqlUuid, _>(id)
+        .bind::<Integer, _>(epoch)
+        .bind::<Integer, _>(into)
+        .bind::<Array<BigInt>, _>(except)
+        .execute(tx.conn())?;
+    }
+    sql_query("delete from session_context where tenant_id = $1 and session_id = $2 and epoch = $3")
+        .bind::<BigInt, _>(tenant)
+        .bind::<SqlUuid, _>(id)
+        .bind::<Integer, _>(epoch)
+        .execute(tx.conn())?;
     Ok(())
 }
 

@@ -22,7 +22,7 @@ use crate::sessions::machine::{self, Effect, Event, Status};
 use crate::sessions::output::{AnswerReason, Decision, DecisionKind, decide};
 use crate::sessions::render::{self, Aside, Held, Index, Repeat, Versions};
 use crate::sessions::schema::RequestMatch;
-use crate::sessions::store::{self, Entry, RoundRow, SessionRow};
+use crate::sessions::store::{self, Entry, Lock, RoundRow, SessionRow};
 use crate::sessions::view::{Omitted, PastRound, RoundView};
 use crate::{provenance, retrieval};
 
@@ -48,13 +48,13 @@ pub struct NewRound {
 /// # Errors
 /// [`Code::NotFound`]; [`Code::SessionFinished`]; [`Code::RoundConflict`]; [`Code::IdempotencyMismatch`].
 pub fn submit(tx: &mut Tx, ctx: &Ctx, id: Uuid, new: &NewRound) -> Result<RoundView> {
-    let mut session = load(tx, ctx, id, true)?;
+    let mut session = load(tx, ctx, id, Lock::Update)?;
     if let Some(taken) = taken(tx, &session.row, new)? {
         return rendered(tx, taken, ctx.now);
     }
     let schema = RequestMatch::compile(&session.terms.request_match, "/retrieve/requestMatch")
         .map_err(|wrong| Error::internal(anyhow::anyhow!("a stored schema: {}", wrong.detail)))?;
-    let decision = decide(&new.output, &schema.validator, &schema.granted);
+    let decision = decide(&new.output, &schema);
     let event = Event::Round { number: new.round, decision: decision.kind() };
     let (state, effects) = machine::step(session.state, event).map_err(refusal)?;
     session.state = state;
@@ -255,7 +255,7 @@ fn taken(tx: &mut Tx, session: &SessionRow, new: &NewRound) -> Result<Option<Rou
 /// # Errors
 /// [`Code::NotFound`].
 pub fn list(tx: &mut Tx, ctx: &Ctx, id: Uuid, after: i32, limit: usize) -> Result<(Vec<PastRound>, bool)> {
-    let session = load(tx, ctx, id, false)?;
+    let session = load(tx, ctx, id, Lock::None)?;
     let (mut page, mut bytes, mut after) = (Vec::new(), 0, after);
     // There are 101 rounds at most, and what they show may be large: they are read one by one.
     while let Some(row) = store::rounds(tx, session.row.id, after, 1)?.pop() {

@@ -78,6 +78,39 @@ async fn rounds_that_come_at_once_are_taken_one_after_the_other() {
     assert_eq!(session.verify().await["valid"], true);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_holds_the_rounds_before_the_one_that_it_is_for() {
+    let server = Server::start().await;
+    let caller = knowledge(&server, &[]).await;
+    for n in 1..=20 {
+        put(&caller, &format!("f{n}.md"), "text").await;
+    }
+    let session = Session::open(&caller, json!({"maxRounds": 21})).await;
+    let (session, done) = (&session, std::sync::atomic::AtomicBool::new(false));
+    let write = async {
+        for n in 1..=20 {
+            session.files(&[&format!("f{n}.md")]).await;
+            if n % 5 == 0 {
+                session.forget(json!({"paths": []})).await;
+            }
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    };
+    let read = || async {
+        while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            let prompt = session.prompt().await;
+            let documents = prompt["prompt"].as_str().unwrap().matches("<document ").count() as u64;
+            assert_eq!(prompt["round"].as_u64().unwrap(), documents + 1);
+            let now = session.get().await;
+            assert_eq!(
+                (&now["context"]["files"], &now["shown_bytes"]),
+                (&now["round"], &json!(4 * now["round"].as_u64().unwrap()))
+            );
+        }
+    };
+    futures_util::future::join3(write, read(), read()).await;
+}
+
 /// A small generator, so that a failure can be run again.
 struct Random(u64);
 
