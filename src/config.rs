@@ -67,6 +67,12 @@ pub struct DatabaseConfig {
     #[arg(long, env = "SLATEBASE_STATEMENT_TIMEOUT_MS", default_value_t = 10_000, value_name = "MILLISECONDS",
           value_parser = clap::value_parser!(u32).range(100..=3_600_000))]
     pub statement_timeout_ms: u32,
+
+    /// Wait until the record of a query is on disk before answering it. Off, a crash may lose the records of queries of
+    /// its last moments; rounds of sessions and all writes are always waited for
+    #[arg(long, env = "SLATEBASE_DURABLE_QUERIES", default_value_t = false, value_name = "BOOLEAN",
+          action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub durable_queries: bool,
 }
 
 impl DatabaseConfig {
@@ -76,6 +82,7 @@ impl DatabaseConfig {
             url: url.into(),
             size: self.pool_size,
             statement_timeout: Duration::from_millis(self.statement_timeout_ms.into()),
+            durable_queries: self.durable_queries,
         }
     }
 }

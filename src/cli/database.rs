@@ -55,7 +55,12 @@ impl Database {
     /// As [`Database::open`].
     pub fn open_for_command(config: &DatabaseConfig) -> anyhow::Result<Database> {
         let (embedded, url) = locate(config, Schema::Expect)?;
-        let db = Db::connect(&PoolOptions { url: url.clone(), size: 2, statement_timeout: PATIENCE })?;
+        let db = Db::connect(&PoolOptions {
+            url: url.clone(),
+            size: 2,
+            statement_timeout: PATIENCE,
+            durable_queries: true,
+        })?;
         check(&url)?;
         Ok(Database { db, place: place(embedded.as_ref(), config), embedded })
     }

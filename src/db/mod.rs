@@ -58,6 +58,7 @@ const ATTEMPTS: usize = 4;
 pub struct Tx<'a> {
     connection: &'a mut PgConnection,
     tenant: TenantId,
+    durable_queries: bool,
 }
 
 impl Tx<'_> {
@@ -69,6 +70,26 @@ impl Tx<'_> {
     /// The connection to run statements on.
     pub fn conn(&mut self) -> &mut PgConnection {
         self.connection
+    }
+
+    /// Lets the commit return before it is on disk, unless the service is set to wait for every one: a crash may lose the
+    /// records of its last moments. For transactions that write nothing but the record of a query.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn commit_lazily(&mut self) -> Result<()> {
+        if self.durable_queries {
+            return Ok(());
+        }
+        Ok(self.connection.batch_execute("set local synchronous_commit = off")?)
+    }
+
+    /// Lets statements take as long as they need: what restructures a whole slate takes as long as that is large.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn without_timeout(&mut self) -> Result<()> {
+        Ok(self.connection.batch_execute("set local statement_timeout = 0")?)
     }
 
     /// Works for another tenant from here on; for the operator, who looks a tenant up and then writes its keys.
@@ -83,6 +104,7 @@ impl Tx<'_> {
 pub struct Db {
     pool: r2d2::Pool<ConnectionManager<PgConnection>>,
     permits: Arc<Semaphore>,
+    durable_queries: bool,
 }
 
 /// What is set on every connection, once.
@@ -115,6 +137,8 @@ pub struct PoolOptions {
     pub size: u32,
     /// No statement runs longer.
     pub statement_timeout: Duration,
+    /// Whether the record of a query is on disk before the query is answered, as all else is.
+    pub durable_queries: bool,
 }
 
 impl Db {
@@ -133,7 +157,11 @@ impl Db {
             .test_on_check_out(false)
             .connection_customizer(Box::new(Settings { statement_timeout: options.statement_timeout }))
             .build(ConnectionManager::new(&options.url))?;
-        Ok(Db { permits: Arc::new(Semaphore::new(options.size as usize)), pool })
+        Ok(Db {
+            permits: Arc::new(Semaphore::new(options.size as usize)),
+            pool,
+            durable_queries: options.durable_queries,
+        })
     }
 
     /// Runs `work` in a transaction of `tenant` on the blocking pool. `work` runs again when it met another write, so it
@@ -222,7 +250,8 @@ impl Db {
             loop {
                 let mut begun = false;
                 let done = connection.transaction(|connection| {
-                    let mut tx = Tx { connection, tenant: TenantId::OPERATOR };
+                    let durable_queries = self.durable_queries;
+                    let mut tx = Tx { connection, tenant: TenantId::OPERATOR, durable_queries };
                     door.open(&mut tx)?;
                     begun = true;
                     work(&mut tx)

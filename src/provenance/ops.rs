@@ -87,15 +87,6 @@ pub fn record(tx: &mut Tx, ctx: &Ctx, new: NewRecord<'_>) -> Result<Recorded> {
     Ok(Recorded { id: record.id, position: record.position, hash })
 }
 
-/// Lets this transaction's commit return before it is on disk, as that of a query without a session may: a crash can
-/// lose the records of its last moments.
-///
-/// # Errors
-/// Those of the database.
-pub fn commit_lazily(tx: &mut Tx) -> Result<()> {
-    store::commit_lazily(tx)
-}
-
 /// A record with all its items, for the feature that wrote it and has checked who asks.
 ///
 /// # Errors

@@ -53,12 +53,6 @@ pub(super) fn insert(tx: &mut Tx, record: &Record, hash: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Lets the commit of this transaction return before it is on disk.
-pub(super) fn commit_lazily(tx: &mut Tx) -> Result<()> {
-    use diesel::connection::SimpleConnection;
-    Ok(tx.conn().batch_execute("set local synchronous_commit = off")?)
-}
-
 #[derive(QueryableByName)]
 struct RecordRow {
     #[diesel(sql_type = SqlUuid)]

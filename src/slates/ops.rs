@@ -52,6 +52,7 @@ pub fn get_to_write(tx: &mut Tx, ctx: &Ctx, name: &str) -> Result<Slate> {
 /// # Errors
 /// As [`get`].
 pub fn get_to_restructure(tx: &mut Tx, ctx: &Ctx, name: &str) -> Result<Slate> {
+    tx.without_timeout()?;
     look(tx, ctx, name, Lock::Update)?.ok_or_else(Error::not_found)
 }
 
@@ -60,6 +61,7 @@ pub fn get_to_restructure(tx: &mut Tx, ctx: &Ctx, name: &str) -> Result<Slate> {
 /// # Errors
 /// Those of the database.
 pub fn hold_all(tx: &mut Tx) -> Result<()> {
+    tx.without_timeout()?;
     store::lock_all(tx)
 }
 

@@ -1,7 +1,6 @@
 //! The SQL of `tenants`, `api_keys` and `tenant_settings`.
 
 use chrono::{DateTime, Utc};
-use diesel::connection::SimpleConnection;
 use diesel::pg::{Pg, PgConnection};
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
@@ -39,7 +38,7 @@ fn tenant((id, name, created_at): (i64, String, DateTime<Utc>)) -> Tenant {
 
 pub fn erase_tenant(tx: &mut Tx, tenant: TenantId) -> Result<()> {
     // It takes as long as the tenant is large, which is no fault of the statement.
-    tx.conn().batch_execute("set local statement_timeout = 0")?;
+    tx.without_timeout()?;
     diesel::sql_query("select erase_tenant($1)").bind::<BigInt, _>(tenant.0).execute(tx.conn())?;
     Ok(())
 }

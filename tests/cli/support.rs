@@ -78,8 +78,12 @@ pub struct Cli {
 impl Cli {
     pub fn new() -> Cli {
         let database = Database::create();
-        let options =
-            PoolOptions { url: database.url(), size: 2, statement_timeout: Duration::from_secs(60) };
+        let options = PoolOptions {
+            url: database.url(),
+            size: 2,
+            statement_timeout: Duration::from_secs(60),
+            durable_queries: true,
+        };
         Cli { db: Db::connect(&options).unwrap(), database }
     }
 

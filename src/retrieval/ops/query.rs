@@ -106,7 +106,7 @@ pub fn page(tx: &mut Tx, ctx: &Ctx, query: &Query, part: &Part) -> Result<Page> 
     if given.is_empty() {
         return Ok(Page { items: Vec::new(), next: None, truncated, budget });
     }
-    provenance::ops::commit_lazily(tx)?;
+    tx.commit_lazily()?;
     let new = NewRecord {
         kind: Kind::Query,
         link: None,
