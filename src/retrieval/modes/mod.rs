@@ -1,6 +1,6 @@
 //! The modes, one file each: what a mode asks for, as SQL.
 //!
-//! [`files`] and [`subfolders`] are look-ups by path. [`metatag`], [`glob`] and [`where`](r#where) are *arms*: each selects files of the
+//! [`files`] and [`subfolders`] are look-ups by path. [`metatag`], [`glob`] and `where` are *arms*: each selects files of the
 //! declared folder, and [`union`](super::union) puts them together. A further arm is a file here, a variant of [`Arm`],
 //! and nothing else.
 //!
