@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 use crate::config::{DatabaseConfig, Secret};
 use crate::db::embedded::{self, Embedded, Options};
@@ -126,6 +126,8 @@ fn start(config: &DatabaseConfig, migrating: bool) -> anyhow::Result<(Embedded, 
     let program = std::env::current_exe().context("cannot tell which program this is")?;
     let embedded = embedded::start(&Options::new(directory, program))?;
     if !migrating {
+        // A directory that nothing was ever migrated in has neither the database nor the login.
+        ensure!(is_current(&embedded.superuser_url(DATABASE)).unwrap_or(false), NOT_CURRENT);
         return Ok((embedded, 0));
     }
     migrate::create_database(&embedded.superuser_url("postgres"), DATABASE)?;
@@ -135,8 +137,12 @@ fn start(config: &DatabaseConfig, migrating: bool) -> anyhow::Result<(Embedded, 
 }
 
 fn check(url: &str) -> anyhow::Result<()> {
-    let current = migrate::is_current(&mut migrate::establish(url)?).context(NOT_CURRENT)?;
-    if current { Ok(()) } else { bail!(NOT_CURRENT) }
+    ensure!(is_current(url)?, NOT_CURRENT);
+    Ok(())
+}
+
+fn is_current(url: &str) -> anyhow::Result<bool> {
+    migrate::is_current(&mut migrate::establish(url)?).context(NOT_CURRENT)
 }
 
 const NOT_CURRENT: &str = "the schema of the database is not the one that this version needs: run `slatebase migrate`, with \

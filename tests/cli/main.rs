@@ -4,6 +4,10 @@
 mod cluster;
 
 mod bad_input;
+mod demo;
+mod documents;
 mod operator;
 mod seed;
+mod serve;
+mod served;
 mod support;

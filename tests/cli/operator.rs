@@ -88,6 +88,37 @@ fn the_powerful_login_migrates_and_does_not_serve() {
     assert!(told.err.contains("superuser") && told.err.contains("row-level security"), "{told:#?}");
 }
 
+/// As docker-compose and the manual make it: no superuser, but the owner of the database, who may make roles.
+#[test]
+fn a_login_that_owns_the_database_and_makes_roles_suffices_to_migrate() {
+    let cli = Cli::new();
+    let mut admin = cli.database.superuser();
+    let name = format!("cli_{}", std::process::id());
+    let url = |user: &str| {
+        let of_test = url::Url::parse(&cli.database.superuser_url().replace("@/", "@unix/")).unwrap();
+        format!("postgres://{user}@/{name}?{}", of_test.query().unwrap())
+    };
+    for statement in ["create role {}_migrate login createrole", "create database {} owner {}_migrate"] {
+        admin.batch_execute(&statement.replace("{}", &name)).unwrap();
+    }
+    let told = |arguments: &[&str]| {
+        let mut command = cli.command(arguments);
+        command.env("SLATEBASE_DATABASE_URL", url(&format!("{name}_service")));
+        run(command.env("SLATEBASE_MIGRATE_DATABASE_URL", url(&format!("{name}_migrate"))))
+    };
+    let (first, second, made) = (told(&["migrate"]), told(&["migrate"]), told(&["tenant", "create", "acme"]));
+    // Roles are the cluster's, and would stay.
+    for statement in [
+        "drop database {} with (force)",
+        "drop role {}_service, {}_migrate, slatebase_owner_{}, slatebase_app_{}",
+    ] {
+        admin.batch_execute(&statement.replace("{}", &name)).unwrap();
+    }
+    assert!(first.expect(0).out.starts_with("ran "));
+    assert!(second.expect(0).out.starts_with("the schema is current"));
+    made.expect(0);
+}
+
 #[test]
 fn verifying_finds_nothing_in_nothing() {
     let cli = Cli::new();

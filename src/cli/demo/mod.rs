@@ -83,7 +83,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         if moved {
             writeln!(out, "{} is busy, so this demo listens on {}", args.listen, running.address)?;
         }
-        writeln!(out, "{base} serves {seeded} from {}\n", database.place)?;
+        writeln!(out, "serving    {base}, from {}\nslates     {seeded}\n", database.place)?;
         play::play(&base, &token.expose(), &mut out).await?;
         if args.exit {
             running.stop().await;

@@ -44,8 +44,8 @@ pub async fn play(base: &str, token: &str, out: &mut impl Write) -> anyhow::Resu
         json!({"files": ["billing/invoices.md"], "metatag": {"name": "topics", "contains": "refund"}}),
         json!({"files": ["billing/refunds.md", "billing/refund.md"], "glob": "*webhook*"}),
         json!(
-            "Up to 5,000 euros a billing lead may; above that the head of finance, and a second person of another \
-             team [1]. The second person came after 312 invoices went out twice in March 2025 [2].\n\
+            "Up to 5,000 euros a billing lead may; above that it takes the head of finance and a second person of\n\
+             another team [1]. The second person came after 312 invoices went out twice in March 2025 [2].\n\
              [1] slate://handbook/billing/refunds.md@1\n\
              [2] slate://handbook/security/incidents/2025-03-14-duplicate-invoices.md@1"
         ),
@@ -62,10 +62,10 @@ pub async fn play(base: &str, token: &str, out: &mut impl Write) -> anyhow::Resu
         session["status"] == "answered" && session["forced"] == true,
         "the session did not end: {session}"
     );
-    let records = api.call(Method::GET, &format!("/v1/sessions/{id}/provenance"), None).await?;
+    let items = api.call(Method::GET, &format!("/v1/sessions/{id}/provenance"), None).await?;
     let verified = api.call(Method::POST, &format!("/v1/sessions/{id}/verify"), None).await?;
     ensure!(verified["valid"] == true, "the session's records cannot be verified: {verified}");
-    show::closing(out, &records, &verified)?;
+    show::closing(out, &items, &verified)?;
     Ok(())
 }
 

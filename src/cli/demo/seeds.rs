@@ -38,7 +38,7 @@ pub fn load(db: &Db, tenant: &str) -> anyhow::Result<String> {
         }
         slates.push(format!("{slate} ({} files)", new + unchanged + versions + updated));
     }
-    Ok(format!("the slates {}", slates.join(", ")))
+    Ok(slates.join(", "))
 }
 
 /// What a directory on disk would be planned as, but for the times of its files, which say nothing of the documents.

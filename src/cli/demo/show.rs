@@ -41,15 +41,28 @@ pub fn call(out: &mut impl Write, prompt: &Value, output: &Value, round: &Value)
     Ok(())
 }
 
-/// The record of the session.
-pub fn closing(out: &mut impl Write, records: &Value, verified: &Value) -> io::Result<()> {
-    let items = records["items"].as_array().map_or(0, Vec::len);
+/// What is on record of the session: how much, and what is known of each file that it was given.
+pub fn closing(out: &mut impl Write, items: &Value, verified: &Value) -> io::Result<()> {
+    let items: Vec<&Value> = items["items"].as_array().into_iter().flatten().collect();
     let sealed = if verified["sealed"] == true { "sealed" } else { "open" };
     writeln!(
         out,
-        "\nprovenance {items} items in {} records, each hashed with the one before it; the chain is {sealed}, and verified",
+        "\nprovenance {} items on record, in a chain of {} records, {sealed} and verified",
+        items.len(),
         verified["records"]
-    )
+    )?;
+    for item in items.iter().filter(|item| item["status"] == "fetched") {
+        let citation = &item["citation"];
+        let hash = word(&citation["hash"]);
+        writeln!(
+            out,
+            "           {} {}… confidence {}",
+            word(&citation["reference"]),
+            hash.get(..19).unwrap_or(hash),
+            item["confidence"]
+        )?;
+    }
+    Ok(())
 }
 
 /// What to do now.
