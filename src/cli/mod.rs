@@ -131,6 +131,16 @@ mod tests {
     }
 
     #[test]
+    fn the_manual_names_every_setting_of_the_service() {
+        let mut command = Cli::command();
+        let serve = command.find_subcommand_mut("serve").unwrap();
+        for name in serve.get_arguments().filter_map(clap::Arg::get_env) {
+            let row = format!("| `{}` |", name.to_str().unwrap());
+            assert!(include_str!("../../README.md").contains(&row), "{row}");
+        }
+    }
+
+    #[test]
     fn every_command_shows_an_example() {
         for command in Cli::command().get_subcommands() {
             let leaves: Vec<_> = command.get_subcommands().collect();
