@@ -74,13 +74,16 @@ impl<T: DeserializeOwned + 'static, const LIMIT: usize> FromRequest for JsonOrYa
 /// Reads JSON text into a type.
 ///
 /// # Errors
-/// 400 for what is no JSON, 422 with a pointer for what does not fit the type.
+/// 400 for what is no JSON, 422 with a pointer for what is no object or does not fit the type.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     let text = std::str::from_utf8(body)
         .map_err(|error| malformed(Code::MalformedJson, format!("the body is not UTF-8: {error}")))?;
     serde_json::from_str::<IgnoredAny>(text)
         .map_err(|error| malformed(Code::MalformedJson, error.to_string()))?;
     json_scan::check(text)?;
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err(no_object());
+    }
     typed(&mut serde_json::Deserializer::from_str(text))
 }
 
@@ -93,7 +96,15 @@ pub fn parse_yaml<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
         .map_err(|error| malformed(Code::MalformedYaml, format!("the body is not UTF-8: {error}")))?;
     let value =
         crate::yaml::parse(text).map_err(|error| malformed(Code::MalformedYaml, error.to_string()))?;
+    if !value.is_object() {
+        return Err(no_object());
+    }
     typed(value)
+}
+
+/// Every body is an object; the members of one could otherwise be given as an array, in order.
+fn no_object() -> Error {
+    Error::invalid_at("", "the body must be an object")
 }
 
 fn typed<'de, T: serde::Deserialize<'de>, D>(deserializer: D) -> Result<T>
@@ -181,6 +192,7 @@ mod tests {
         half: "{\"name\":" => 400 "-";
         more_than_one: "{\"name\":\"a\"} {}" => 400 "-";
         not_an_object: "[]" => 422 "";
+        members_without_names: " [\"a\",[]]" => 422 "";
         missing: "{}" => 422 "";
         wrong_type_of_member: r#"{"name":1}"# => 422 "/name";
         unknown: r#"{"name":"a","foo":1}"# => 422 "/foo";
@@ -205,7 +217,7 @@ mod tests {
     fn deep_nesting_is_refused_and_not_followed() {
         let error = parse::<serde_json::Value>("[".repeat(200_000).as_bytes()).unwrap_err();
         assert_eq!(error.code, Code::MalformedJson);
-        let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(200_000), "]".repeat(200_000));
         assert_eq!(parse::<serde_json::Value>(deep.as_bytes()).unwrap_err().code, Code::Invalid);
     }
 }
