@@ -346,7 +346,7 @@ async fn get_file(
         }
     };
     describe(&mut response, &reading);
-    Ok(response.body(bytes))
+    Ok(if bytes.len() > LARGE { response.body(body::send(&req, bytes.into())) } else { response.body(bytes) })
 }
 
 /// Get what a file is, without its contents

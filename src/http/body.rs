@@ -2,17 +2,18 @@
 //!
 //! Every route has one: [`DEFAULT_LIMIT`], or what it names itself. Past it the answer is 413, and a body that stops
 //! coming is 408. Bodies above [`LARGE`] need one of a fixed number of permits, which is held for as long as the request
-//! is, so that the memory that they take is bounded.
+//! is, so that the memory that they take is bounded. So do contents above it on their way out ([`send`]).
 
 use std::time::Duration;
 
+use actix_web::body::{MessageBody, SizedStream};
 use actix_web::dev::Payload;
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use actix_web::web::{self, Bytes, BytesMut};
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::app::App;
 use crate::error::{Code, Error, Result};
@@ -26,8 +27,11 @@ pub const LARGE: usize = 1 << 20;
 /// How long a large body waits for a permit.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
-/// How long the next piece of a body may take to come.
+/// How long the next piece of a body may take to come, or to be taken.
 const SILENCE: Duration = Duration::from_secs(30);
+
+/// Bytes of large contents that are handed to the connection at once.
+const PIECE: usize = 64 << 10;
 
 /// The body as it came, at most `LIMIT` bytes.
 pub struct Raw<const LIMIT: usize = DEFAULT_LIMIT>(pub Bytes);
@@ -109,6 +113,28 @@ pub async fn admit_large(req: &HttpRequest) -> Result<()> {
         .map_err(Error::internal)?;
     req.extensions_mut().insert(Permit(permit));
     Ok(())
+}
+
+/// Large contents as the body of a response, piece by piece: no second copy of them waits for a slow client, and the
+/// request's permit is kept until the last piece is taken. A client that takes nothing for too long is cut off, so that it
+/// does not keep the permit from others.
+pub fn send(req: &HttpRequest, mut contents: Bytes) -> impl MessageBody + 'static {
+    let permit = req.extensions_mut().remove::<Permit>();
+    let size = contents.len() as u64;
+    let (pieces, receiver) = mpsc::channel(1);
+    actix_web::rt::spawn(async move {
+        let _permit = permit;
+        while !contents.is_empty() {
+            let piece = contents.split_to(PIECE.min(contents.len()));
+            if !matches!(tokio::time::timeout(SILENCE, pieces.send(piece)).await, Ok(Ok(()))) {
+                return;
+            }
+        }
+    });
+    let pieces = futures_util::stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|piece| (Ok::<_, Error>(piece), receiver))
+    });
+    SizedStream::new(size, pieces)
 }
 
 /// Bodies are taken as they are: a small one could unpack to any size.

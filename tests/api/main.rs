@@ -3,6 +3,7 @@
 mod catalogue;
 mod filters;
 mod idempotency;
+mod large_bodies;
 mod openapi;
 mod oracle;
 mod plans;
