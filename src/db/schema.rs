@@ -29,6 +29,7 @@ diesel::table! {
         slate_id -> Int8,
         created_at -> Timestamptz,
         deleted_at -> Nullable<Timestamptz>,
+        hidden -> Bool,
     }
 }
 

@@ -97,8 +97,17 @@ const HEAD: &str = "select f.id, f.folder_id, f.path, f.version, f.size, f.sha25
 
 /// The files at these very paths, hidden ones included, by path; locked in order of path where `lock` says so.
 pub fn heads(tx: &mut Tx, slate: i64, paths: &[&str], lock: bool) -> Result<HashMap<String, Head>> {
-    let lock = if lock { " order by f.path for update of f" } else { "" };
-    let rows: Vec<HeadRow> = sql_query(format!("{HEAD} and f.path = any($3){lock}"))
+    if lock {
+        // Apart from the joins: a statement that waited for a row sees that row as it is then, and the others as they were.
+        sql_query(
+            "select id from files where tenant_id = $1 and slate_id = $2 and path = any($3) order by path for update",
+        )
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<BigInt, _>(slate)
+        .bind::<Array<Text>, _>(paths)
+        .load::<IdRow>(tx.conn())?;
+    }
+    let rows: Vec<HeadRow> = sql_query(format!("{HEAD} and f.path = any($3)"))
         .bind::<BigInt, _>(tx.tenant())
         .bind::<BigInt, _>(slate)
         .bind::<Array<Text>, _>(paths)
@@ -481,10 +490,11 @@ pub fn relocate(
 }
 
 pub fn delete(tx: &mut Tx, head: &Head, now: DateTime<Utc>) -> Result<()> {
-    sql_query("update file_ids set deleted_at = $3 where tenant_id = $1 and id = $2")
+    sql_query("update file_ids set deleted_at = $3, hidden = $4 where tenant_id = $1 and id = $2")
         .bind::<BigInt, _>(tx.tenant())
         .bind::<BigInt, _>(head.id)
         .bind::<Timestamptz, _>(now)
+        .bind::<Bool, _>(head.hidden)
         .execute(tx.conn())?;
     sql_query("delete from file_tags where tenant_id = $1 and folder_id = $2 and file_id = $3")
         .bind::<BigInt, _>(tx.tenant())
@@ -503,7 +513,8 @@ pub fn deleted_at_path(tx: &mut Tx, slate: i64, path: &str) -> Result<Vec<i64>> 
     let rows: Vec<IdRow> = sql_query(
         "select distinct i.id from file_versions v join file_ids i on i.tenant_id = $1 and i.id = v.file_id \
          where v.tenant_id = $1 and v.slate_id = $2 and v.path = $3 and i.deleted_at is not null \
-           and v.purged_at is null",
+           and v.purged_at is null and not exists (select from file_versions later \
+               where later.tenant_id = $1 and later.file_id = v.file_id and later.version > v.version)",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<BigInt, _>(slate)

@@ -238,7 +238,7 @@ pub(super) fn relocate(tx: &mut Tx, tree: &Tree, to: &NewFolder, now: DateTime<U
 pub(super) fn delete_files(tx: &mut Tx, tree: &Tree, now: DateTime<Utc>) -> Result<Vec<i64>> {
     let whole = tree.path.is_empty();
     let rows: Vec<IdRow> = sql_query(
-        "update file_ids i set deleted_at = $6 from files f where i.tenant_id = $1 and f.tenant_id = $1 and i.id = f.id \
+        "update file_ids i set deleted_at = $6, hidden = f.hidden from files f where i.tenant_id = $1 and f.tenant_id = $1 and i.id = f.id \
              and f.slate_id = $2 and ($5 or (f.path >= $3 and f.path < $4)) returning i.id",
     )
     .bind::<BigInt, _>(tx.tenant())

@@ -462,7 +462,7 @@ pub(super) fn versions(
          left join files f on f.tenant_id = $1 and f.id = v.file_id \
          cross join lateral (select v.purged_at is not null \
              or coalesce(i.deleted_at < $5 - make_interval(days => s.retention_days), false) \
-             or coalesce(f.hidden, v.path ~ t.deny_regex, false) as gone) g \
+             or coalesce(f.hidden, i.hidden) or coalesce(v.path ~ t.deny_regex, false) as gone) g \
          left join blobs b on b.tenant_id = $1 and b.sha256 = v.blob and w.wanted and v.is_text and not g.gone",
     )
     .bind::<BigInt, _>(tx.tenant())

@@ -59,7 +59,7 @@ const VERSION: &str = "select v.file_id, v.version, v.path, v.size, encode(v.sha
     from file_versions v join file_ids i on i.tenant_id = $1 and i.id = v.file_id \
     left join files f on f.tenant_id = $1 and f.id = v.file_id \
     join tenant_settings s on s.tenant_id = $1 \
-    where v.tenant_id = $1 and v.slate_id = $2 and not coalesce(f.hidden, coalesce(v.path ~ s.deny_regex, false))";
+    where v.tenant_id = $1 and v.slate_id = $2 and not (coalesce(f.hidden, i.hidden) or coalesce(v.path ~ s.deny_regex, false))";
 
 /// The version that (slate, path, version) names.
 pub fn find(

@@ -1,0 +1,1 @@
+alter table file_ids drop column hidden;
