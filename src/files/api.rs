@@ -7,14 +7,15 @@ use std::ops::Range;
 
 use actix_web::body::SizedStream;
 use actix_web::http::header::{
-    ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE, ETAG, Header, HeaderName, IF_RANGE, LAST_MODIFIED, RANGE,
+    ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE, ETAG, Header, HeaderName, HeaderValue, IF_RANGE,
+    LAST_MODIFIED, RANGE,
 };
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Bytes};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, delete, get, head, http, patch, post, put};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use chrono::{DateTime, SubsecRound, Utc};
+use chrono::{DateTime, Datelike, SubsecRound, Utc};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -113,6 +114,9 @@ impl NewFile {
         let tags =
             self.metatags.map(|tags| Tags::parse(tags, "/metatags")).transpose().map_err(Error::invalid)?;
         let (tags, nulls) = tags.unzip();
+        if self.source_modified_at.is_some_and(|time| !(0..=9999).contains(&time.year())) {
+            return Err(Error::invalid_at("/source_modified_at", "has a year of four digits"));
+        }
         let write = WriteFile {
             path,
             contents,
@@ -217,11 +221,17 @@ async fn put(
     let Written { head, created, .. } = app
         .db
         .tenant(ctx.tenant, move |tx| {
-            if conditions != Preconditions::default() {
-                let (_, head) = ops::get_to_write(tx, &ctx, &slate, &write.path)?;
-                conditions.check_write(head.as_ref().map(Head::etag).as_deref())?;
+            if conditions == Preconditions::default() {
+                return ops::write_one(tx, &ctx, &slate, write.clone());
             }
-            ops::write_one(tx, &ctx, &slate, write.clone())
+            let (_, head) = ops::get_to_write(tx, &ctx, &slate, &write.path)?;
+            conditions.check_write(head.as_ref().map(Head::etag).as_deref())?;
+            let written = ops::write_one(tx, &ctx, &slate, write.clone())?;
+            // What is not there cannot be held: the conditions are checked again where another made it meanwhile.
+            if head.is_none() && !written.created {
+                return Err(Error::new(Code::Conflict, "another write came between; try again"));
+            }
+            Ok(written)
         })
         .await?;
     let mut response = if created { HttpResponse::Created() } else { HttpResponse::Ok() };
@@ -329,7 +339,10 @@ async fn get_file(
     if conditions.not_modified(&reading.etag)? {
         return Ok(HttpResponse::NotModified().insert_header((ETAG, reading.etag)).finish());
     }
-    let range = range(&req, &reading)?;
+    let range = match range(&req, &reading) {
+        Ok(range) => range,
+        Err(error) => return Ok(unsatisfiable(error, reading.size)),
+    };
     let length = range.as_ref().map_or(reading.size, |range| range.end - range.start);
     if length > LARGE as u64 {
         body::admit_large(&req).await?;
@@ -412,6 +425,15 @@ fn range(req: &HttpRequest, reading: &Reading) -> Result<Option<Range<u64>>> {
         Some((first, last)) => Ok(Some(first..last + 1)),
         None => Err(Error::new(Code::RangeNotSatisfiable, format!("the file has {} bytes", reading.size))),
     }
+}
+
+/// A refusal that tells how long the file is.
+fn unsatisfiable(error: Error, size: u64) -> HttpResponse {
+    let mut response = HttpResponse::from_error(error);
+    if let Ok(value) = HeaderValue::try_from(format!("bytes */{size}")) {
+        response.headers_mut().insert(CONTENT_RANGE, value);
+    }
+    response
 }
 
 /// Change a file's settings, or move it

@@ -90,7 +90,7 @@ async fn delete_slate(
 ) -> Result<HttpResponse> {
     app.db
         .tenant(ctx.tenant, move |tx| {
-            let there = slates::ops::get(tx, &ctx, &slate)?;
+            let there = slates::ops::get_to_restructure(tx, &ctx, &slate)?;
             conditions.check_write(Some(&there.etag()))?;
             ops::delete_slate(tx, &ctx, &slate, how.purge)
         })

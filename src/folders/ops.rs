@@ -107,13 +107,18 @@ pub fn ensure(
         all.insert(path.clone());
     }
     let names: Vec<&str> = all.iter().map(FolderPath::as_str).collect();
+    let there = store::find_many(tx, slate.id, &names, false)?;
+    let there: HashMap<&str, i64> = there.iter().map(|row| (row.path.as_str(), row.id)).collect();
+    if there.len() < all.len() {
+        // Alone from the first: two makers that each hold a parent, and only then want it alone, would wait for each other.
+        let missing = all.iter().filter(|path| !there.contains_key(path.as_str()));
+        let parents: BTreeSet<i64> =
+            missing.filter_map(|path| there.get(path.parent()?.as_str()).copied()).collect();
+        store::lock(tx, &parents.into_iter().collect::<Vec<_>>())?;
+    }
     let mut ensured = Ensured::default();
-    let hold = |tx: &mut Tx, ensured: &mut Ensured| -> Result<()> {
-        let rows = store::find_many(tx, slate.id, &names, true)?;
-        ensured.folders.extend(rows.into_iter().map(|row| (row.path.clone(), row.into())));
-        Ok(())
-    };
-    hold(tx, &mut ensured)?;
+    let rows = store::find_many(tx, slate.id, &names, true)?;
+    ensured.folders.extend(rows.into_iter().map(|row| (row.path.clone(), row.into())));
     if ensured.folders.len() == all.len() {
         return Ok(ensured);
     }
@@ -191,7 +196,8 @@ pub fn put(
     path: &FolderPath,
     new: &NewSettings,
 ) -> Result<(Folder, bool)> {
-    let slate = slates::ops::get_to_write(tx, ctx, slate)?;
+    // A file that is being written decides by its folder whether it is hidden, so it is waited for.
+    let slate = slates::ops::get_to_restructure(tx, ctx, slate)?;
     let there = store::find(tx, slate.id, path.as_str())?.is_some();
     let mut ensured = ensure(tx, &slate, &BTreeSet::from([path.clone()]), ctx.now)?;
     let Some(mut folder) = ensured.folders.remove(path.as_str()) else {

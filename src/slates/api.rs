@@ -72,7 +72,7 @@ async fn put_slate(
     let (slate, made) = app
         .db
         .tenant(ctx.tenant, move |tx| {
-            let there = ops::find(tx, &ctx, &slate)?;
+            let there = ops::find_to_set(tx, &ctx, &slate)?;
             conditions.check_write(there.as_ref().map(Slate::etag).as_deref())?;
             ops::put(tx, &ctx, &slate, &new)
         })

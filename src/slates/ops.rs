@@ -73,6 +73,14 @@ pub fn find(tx: &mut Tx, ctx: &Ctx, name: &str) -> Result<Option<Slate>> {
     look(tx, ctx, name, Lock::None)
 }
 
+/// The same, which nobody else changes until the transaction ends.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_to_set(tx: &mut Tx, ctx: &Ctx, name: &str) -> Result<Option<Slate>> {
+    look(tx, ctx, name, Lock::Update)
+}
+
 fn look(tx: &mut Tx, ctx: &Ctx, name: &str, lock: Lock) -> Result<Option<Slate>> {
     ctx.slate(name)?;
     // No stored name holds a NUL, and a Postgres text cannot.

@@ -23,7 +23,7 @@ use crate::slates;
 
 /// Files that are written in one transaction at most.
 const BATCH_FILES: usize = 1000;
-/// Bytes of contents past which a batch is written.
+/// Bytes of lines past which a batch is written.
 const BATCH_BYTES: usize = 8 << 20;
 /// Lines that one request may have. Answers wait in memory for a client that sends all before it reads any.
 const MAX_LINES: u64 = 1_000_000;
@@ -112,7 +112,10 @@ pub(super) async fn post(
 
 impl Loader {
     async fn run(mut self, mut payload: Payload) {
-        if let Err(error) = self.read(&mut payload).await {
+        let ended = self.read(&mut payload).await;
+        // The lines before a break are whole, and go on.
+        let flushed = self.flush().await;
+        if let Err(error) = ended.and(flushed) {
             self.lines += 1;
             self.answer(&LineView::failed(self.lines, None, &error));
         }
@@ -140,8 +143,7 @@ impl Loader {
                 return Err(Error::new(Code::BodyTooLarge, detail));
             }
         }
-        self.line(&pending).await?;
-        self.flush().await
+        self.line(&pending).await
     }
 
     async fn line(&mut self, text: &[u8]) -> Result<()> {
@@ -157,7 +159,7 @@ impl Loader {
         let read = json::parse::<NewFile>(text);
         let path = read.as_ref().ok().map(|file| file.path().to_owned());
         let write = read.and_then(NewFile::into_write);
-        self.bytes += write.as_ref().map_or(0, |(write, _)| write.contents.len());
+        self.bytes += text.len();
         self.batch.push(Line { number: self.lines, path, write });
         if self.batch.len() >= BATCH_FILES || self.bytes >= BATCH_BYTES {
             self.flush().await?;
