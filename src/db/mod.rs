@@ -279,7 +279,11 @@ impl Db {
                 ..Error::new(Code::Unavailable, "the database cannot be reached")
             })?;
             match work(&mut connection) {
-                (true, Err(error)) if error.code == Code::Unavailable && others > 0 => others -= 1,
+                (true, Err(error)) if error.code == Code::Unavailable && others > 0 => {
+                    others -= 1;
+                    // It fails, and so the pool learns that the connection is dead: a failure to prepare tells it nothing.
+                    let _ = connection.batch_execute("select 1");
+                }
                 (_, done) => return done,
             }
         }

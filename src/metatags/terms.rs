@@ -96,9 +96,13 @@ pub fn terms(tags: &Tags) -> BTreeSet<Term<'_>> {
 /// The one text of a number or boolean: `1`, `1.0` and `1e0` are the same number.
 pub fn canonical(scalar: &Value) -> String {
     match scalar.as_f64() {
-        // 2^63 is the first double that no integer of 64 bits may stand for in both signs.
-        Some(double) if scalar.is_f64() && double.fract() == 0.0 && double.abs() < 9.2e18 => {
-            format!("{}", double as i64)
+        // Within 64 bits, of either sign, the database gives a whole double back as an integer.
+        Some(double)
+            if scalar.is_f64()
+                && double.fract() == 0.0
+                && (-2f64.powi(63)..2f64.powi(64)).contains(&double) =>
+        {
+            format!("{}", double as i128)
         }
         _ => scalar.to_string(),
     }
@@ -133,6 +137,8 @@ mod tests {
         assert_eq!(canonical(&json!(3.0)), "3");
         assert_eq!(canonical(&json!(-0.0)), "0");
         assert_eq!(canonical(&json!(2.5)), "2.5");
+        assert_eq!(canonical(&json!(1e19)), canonical(&json!(10_000_000_000_000_000_000u64)));
+        assert_eq!(canonical(&json!(1e20)), "1e20");
         assert_eq!(canonical(&json!(u64::MAX)), "18446744073709551615");
     }
 }
