@@ -1,9 +1,14 @@
 //! The API, through the real server against a real Postgres; one file a feature.
 
+mod bulk;
 mod catalogue;
+mod files;
 mod filters;
+mod folders;
+mod history;
 mod idempotency;
 mod large_bodies;
+mod metatags;
 mod openapi;
 mod oracle;
 mod plans;
@@ -12,6 +17,7 @@ mod provenance;
 mod query;
 mod service;
 mod sessions;
+mod slates;
 #[allow(dead_code, reason = "each feature's tests use a part of it")]
 mod support;
 mod tenancy;

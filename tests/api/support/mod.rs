@@ -1,9 +1,12 @@
 //! What every test stands on: the real server, on a port of its own, over a database of its own.
 
+use std::future::IntoFuture;
 use std::time::Duration;
 
 use clap::{Args, Command, FromArgMatches};
 use diesel::PgConnection;
+use futures_util::future::join_all;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use slatebase::app::App;
 use slatebase::config::Config;
@@ -52,6 +55,14 @@ impl Server {
         self.key(name, json!({"scopes": ["read", "write", "retrieve", "admin"]})).await
     }
 
+    /// A server with the tenant `acme`, which has the empty slate `K`, and a caller who may do everything in it.
+    pub async fn with_slate() -> (Server, Caller) {
+        let server = Server::start().await;
+        let caller = server.tenant("acme").await;
+        caller.put("/v1/slates/K").await.expect(201);
+        (server, caller)
+    }
+
     /// A caller with a new key of the tenant; a label is given where `key` has none.
     pub async fn key(&self, tenant: &str, mut key: Value) -> Caller {
         if key["label"].is_null() {
@@ -83,6 +94,17 @@ fn config() -> Config {
     let listen = ["slatebase", "--listen", "127.0.0.1:0", "--operator-token", OPERATOR_TOKEN];
     let small = ["--pool-size", "4", "--workers", "1"];
     Config::from_arg_matches(&command.get_matches_from(listen.into_iter().chain(small))).unwrap()
+}
+
+/// The replies to requests that are all sent at once.
+pub async fn at_once(requests: impl IntoIterator<Item = Request>) -> Vec<Reply> {
+    join_all(requests.into_iter().map(IntoFuture::into_future)).await
+}
+
+/// A path as a URL holds it.
+pub fn in_url(path: &str) -> String {
+    let names = path.split('/').map(|name| utf8_percent_encode(name, NON_ALPHANUMERIC).to_string());
+    names.collect::<Vec<_>>().join("/")
 }
 
 /// Waits for something that the server does, and fails if it does not.
