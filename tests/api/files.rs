@@ -152,9 +152,9 @@ async fn a_write_happens_only_where_its_conditions_hold() {
         let moved = caller.patch(&at).json(json!({"path": "b"}));
         moved.header(header, value).await.problem(412, "precondition_failed");
         caller.delete(&at).header(header, value).await.problem(412, "precondition_failed");
-        let tags = format!("/v1/slates/K/metatags/a");
-        caller.put(&tags).json(json!({})).header(header, value).await.problem(412, "precondition_failed");
-        caller.patch(&tags).json(json!({})).header(header, value).await.problem(412, "precondition_failed");
+        let tags = "/v1/slates/K/metatags/a";
+        caller.put(tags).json(json!({})).header(header, value).await.problem(412, "precondition_failed");
+        caller.patch(tags).json(json!({})).header(header, value).await.problem(412, "precondition_failed");
     }
     put(&caller, "new", "1").header("if-match", "*").await.problem(412, "precondition_failed");
     assert_eq!(get(&caller, "a").await.expect(200).header("etag"), etag);
