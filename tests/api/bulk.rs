@@ -1,5 +1,6 @@
 //! Many files in one request of NDJSON.
 
+use diesel::connection::SimpleConnection;
 use serde_json::{Value, json};
 
 use crate::support::{Caller, Reply, Request, Server, at_once};
@@ -125,6 +126,28 @@ async fn lines_before_one_that_is_too_long_are_written() {
     let replies = answers(&send(&caller, body).await);
     assert_eq!((&replies[0]["status"], &replies[1]["error"]["status"]), (&json!(201), &json!(413)));
     assert_eq!(caller.get("/v1/slates/K/files/a").await.expect(200).text(), "1");
+}
+
+#[tokio::test]
+async fn a_batch_that_fails_is_answered_line_by_line_and_the_rest_go_on() {
+    let server = Server::start_with(|config| config.database.statement_timeout_ms = 2000).await;
+    let caller = server.tenant("acme").await;
+    server.fill(&caller, "K", json!({"held": "1"})).await;
+    let mut admin = server.superuser();
+    admin.batch_execute("begin; select from files for update").unwrap();
+    let line = |path: String| json!({"path": path, "content": "2"}).to_string();
+    // The first thousand are one batch.
+    let first = (0..998).map(|n| line(format!("f{n}")));
+    let all: Vec<_> = first.chain(["{".into(), line("held".into()), line("last".into())]).collect();
+    let replies = answers(&send(&caller, all.join("\n")).await);
+    assert!(replies.len() == 1001 && replies.iter().enumerate().all(|(n, reply)| reply["line"] == n + 1));
+    for (place, status) in [(0, 503), (997, 503), (998, 400), (999, 503)] {
+        assert_eq!(replies[place]["error"]["status"], status, "{}", replies[place]);
+    }
+    assert_eq!(replies[999]["path"], "held");
+    assert_eq!(replies[1000]["status"], 201);
+    caller.get("/v1/slates/K/files/f0").await.problem(404, "not_found");
+    caller.get("/v1/slates/K/files/last").await.expect(200);
 }
 
 #[tokio::test]

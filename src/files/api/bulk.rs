@@ -1,8 +1,8 @@
 //! Many files in one request: NDJSON in, NDJSON out, in order, in bounded memory.
 //!
-//! Lines are gathered into batches, each its own transaction. What is wrong with one line is that line's answer. A batch
-//! that fails as a whole, since the database went away, say, ends the request: the answers so far stand, and sending it
-//! all again changes nothing that is already there.
+//! Lines are gathered into batches, each its own transaction. What is wrong with one line is that line's answer. Why a batch
+//! fails as a whole, since the database went away, say, is the answer to each of its lines, and the rest go on: sending
+//! those lines again, or all, changes nothing that is already there.
 
 use actix_web::dev::Payload;
 use actix_web::web::{self, Bytes, BytesMut};
@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 use super::{JSON_LIMIT, NewFile};
 use crate::app::App;
 use crate::ctx::Ctx;
+use crate::db::Tx;
 use crate::error::{Code, Error, FieldError, Result};
 use crate::files::ops::{self, Write};
 use crate::http::{body, json};
@@ -114,8 +115,8 @@ impl Loader {
     async fn run(mut self, mut payload: Payload) {
         let ended = self.read(&mut payload).await;
         // The lines before a break are whole, and go on.
-        let flushed = self.flush().await;
-        if let Err(error) = ended.and(flushed) {
+        self.flush().await;
+        if let Err(error) = ended {
             self.lines += 1;
             self.answer(&LineView::failed(self.lines, None, &error));
         }
@@ -162,46 +163,43 @@ impl Loader {
         self.bytes += text.len();
         self.batch.push(Line { number: self.lines, path, write });
         if self.batch.len() >= BATCH_FILES || self.bytes >= BATCH_BYTES {
-            self.flush().await?;
+            self.flush().await;
         }
         Ok(())
     }
 
-    async fn flush(&mut self) -> Result<()> {
+    async fn flush(&mut self) {
         let batch = std::mem::take(&mut self.batch);
         self.bytes = 0;
         let writes: Vec<Write> =
             batch.iter().filter_map(|line| Some(line.write.as_ref().ok()?.0.clone())).collect();
-        let mut written = Vec::new();
+        let mut written = Ok(Vec::new().into_iter());
         if !writes.is_empty() {
             let (ctx, slate) = (self.ctx.clone(), self.slate.clone());
-            written = self
-                .app
-                .db
-                .tenant(self.ctx.tenant, move |tx| ops::write_many(tx, &ctx, &slate, writes.clone()))
-                .await?;
+            let work = move |tx: &mut Tx| ops::write_many(tx, &ctx, &slate, writes.clone());
+            written = self.app.db.tenant(self.ctx.tenant, work).await.map(Vec::into_iter);
         }
-        let mut written = written.into_iter();
-        for line in batch {
-            let done = match line.write {
-                Ok((_, nulls)) => {
-                    written.next().unwrap_or_else(|| Err(Error::not_found())).map(|w| (w, nulls))
+        for Line { number, path, write } in batch {
+            let failed = |error: &Error| LineView::failed(number, path.clone(), error);
+            let view = match (write, &mut written) {
+                (Err(error), _) => failed(&error),
+                (Ok(_), Err(error)) => failed(error),
+                (Ok((_, null_metatags)), Ok(written)) => {
+                    match written.next().unwrap_or_else(|| Err(Error::not_found())) {
+                        Err(error) => failed(&error),
+                        Ok(written) => LineView {
+                            line: number,
+                            path,
+                            status: Some(if written.created { 201 } else { 200 }),
+                            version: Some(written.head.version),
+                            null_metatags,
+                            error: None,
+                        },
+                    }
                 }
-                Err(error) => Err(error),
             };
-            self.answer(&match done {
-                Ok((written, null_metatags)) => LineView {
-                    line: line.number,
-                    path: line.path,
-                    status: Some(if written.created { 201 } else { 200 }),
-                    version: Some(written.head.version),
-                    null_metatags,
-                    error: None,
-                },
-                Err(error) => LineView::failed(line.number, line.path, &error),
-            });
+            self.answer(&view);
         }
-        Ok(())
     }
 
     /// A client that has gone reads no answers; what it sent is written all the same.
