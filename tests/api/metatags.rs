@@ -201,8 +201,12 @@ fn edits() -> impl Strategy<Value = (&'static str, String, Value)> {
             ("PATCH", format!("metatags/{path}"), tags)
         }),
         1 => (path.clone(), to).prop_map(|(path, to)| ("PATCH", format!("files/{path}"), json!({"path": to}))),
-        1 => path.prop_map(|path| ("DELETE", format!("files/{path}"), json!({}))),
-        1 => prop::sample::select(vec![("d", "e"), ("e", "d"), ("e/f", "d/g")])
+        1 => (path.clone(), any::<bool>())
+            .prop_map(|(path, purge)| ("DELETE", format!("files/{path}?purge={purge}"), json!({}))),
+        1 => path.prop_map(|path| ("PUT", format!("files/{path}/x"), json!("a file where another is a folder"))),
+        1 => (prop::sample::select(vec!["d", "e", "e/f", "g"]), any::<bool>())
+            .prop_map(|(path, purge)| ("DELETE", format!("folders/{path}?recursive=true&purge={purge}"), json!({}))),
+        1 => prop::sample::select(vec![("d", "e"), ("e", "d"), ("d", "e/d"), ("e", "d/e"), ("e/f", "d/g")])
             .prop_map(|(from, to)| ("PATCH", format!("folders/{from}"), json!({"path": to}))),
         1 => any::<bool>().prop_map(|on| ("PUT", "folders/d".into(), json!({"sensitive": on}))),
     ]
@@ -224,6 +228,7 @@ async fn after_any_edits_a_file_has_the_terms_of_its_metatags() {
             assert!([200, 201, 204, 404, 409, 422].contains(&reply.status), "{edit:?}: {reply:?}");
         }
         rows += check_dictionary(&mut admin);
+        server.check_store();
     }
     assert!(rows > 60, "{rows} rows were checked");
 }

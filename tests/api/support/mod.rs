@@ -15,6 +15,7 @@ use slatebase::http::server::{self, Running};
 
 mod client;
 mod cluster;
+mod invariants;
 mod knowledge;
 
 #[allow(unused_imports, reason = "for signatures of helpers")]
