@@ -257,6 +257,7 @@ diesel::table! {
         kind -> Char,
         term -> Text,
         digest -> Bytea,
+        num -> Nullable<Numeric>,
     }
 }
 
