@@ -16,7 +16,6 @@ use utoipa::ToSchema;
 use super::{JSON_LIMIT, NewFile};
 use crate::app::App;
 use crate::ctx::Ctx;
-use crate::db::Tx;
 use crate::error::{Code, Error, FieldError, Result};
 use crate::files::ops::{self, Write};
 use crate::http::{body, json};
@@ -176,8 +175,11 @@ impl Loader {
         let mut written = Ok(Vec::new().into_iter());
         if !writes.is_empty() {
             let (ctx, slate) = (self.ctx.clone(), self.slate.clone());
-            let work = move |tx: &mut Tx| ops::write_many(tx, &ctx, &slate, writes.clone());
-            written = self.app.db.tenant(self.ctx.tenant, work).await.map(Vec::into_iter);
+            let writing = self
+                .app
+                .db
+                .tenant(self.ctx.tenant, move |tx| ops::write_many(tx, &ctx, &slate, writes.clone()));
+            written = writing.await.map(Vec::into_iter);
         }
         for Line { number, path, write } in batch {
             let failed = |error: &Error| LineView::failed(number, path.clone(), error);
