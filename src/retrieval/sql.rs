@@ -1,5 +1,7 @@
 //! A statement in the making: its text, and the values of its parameters.
 
+use chrono::{DateTime, Utc};
+
 /// The value of a parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bind {
@@ -13,6 +15,14 @@ pub enum Bind {
     Texts(Vec<String>),
     /// `bytea[]`.
     Bytes(Vec<Vec<u8>>),
+    /// `timestamptz`.
+    Time(DateTime<Utc>),
+}
+
+impl From<DateTime<Utc>> for Bind {
+    fn from(value: DateTime<Utc>) -> Bind {
+        Bind::Time(value)
+    }
 }
 
 impl From<Vec<Vec<u8>>> for Bind {

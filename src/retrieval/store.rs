@@ -32,6 +32,7 @@ fn query(sql: &Sql) -> BoxedSqlQuery<'_, Pg, SqlQuery> {
         Bind::Ints(value) => query.bind::<Array<BigInt>, _>(value),
         Bind::Texts(value) => query.bind::<Array<Text>, _>(value),
         Bind::Bytes(value) => query.bind::<Array<Binary>, _>(value),
+        Bind::Time(value) => query.bind::<Timestamptz, _>(value),
     })
 }
 

@@ -231,3 +231,28 @@ async fn trees_hold_for_what_a_plain_evaluation_says() {
 async fn trees_hold_for_the_same_by_indexes() {
     agree(2000, "set local enable_seqscan = off").await;
 }
+
+#[tokio::test]
+async fn files_are_found_by_when_their_source_was_modified() {
+    let (_server, caller) = Server::with_slate().await;
+    for (path, year) in [("old", Some(2020)), ("d/older", Some(2019)), ("new", Some(2024)), ("unsaid", None)]
+    {
+        let modified = year.map(|year| format!("{year}-06-01T00:00:00Z"));
+        let file = json!({"path": path, "content": "", "source_modified_at": modified});
+        caller.post("/v1/slates/K/files").json(file).await.expect(201);
+    }
+    // What says nothing was last modified when it was written.
+    for (test, found) in [
+        (json!({"since": "2020-06-01T00:00:00Z"}), &["new", "old", "unsaid"][..]),
+        (json!({"since": "2020-06-01T02:00:01+02:00"}), &["new", "unsaid"]),
+        (json!({"before": "2020-06-01T00:00:00Z"}), &["d/older"]),
+        (json!({"since": "2020-01-01T00:00:00Z", "before": "2025-01-01T00:00:00Z"}), &["new", "old"]),
+        (json!({"since": "9999-12-31T23:59:59Z"}), &[]),
+        (json!({"before": "0000-01-01T00:00:00Z"}), &[]),
+    ] {
+        let query = json!({"recursive": true, "request": {"where": {"modified": test}}});
+        let items = caller.post("/v1/slates/K/query").json(query).await.ok(200)["items"].clone();
+        let paths: Vec<_> = items.as_array().unwrap().iter().map(|item| item["path"].clone()).collect();
+        assert_eq!(paths, found, "{test}");
+    }
+}

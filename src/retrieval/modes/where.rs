@@ -202,12 +202,12 @@ impl Leaves<'_> {
                 sql.push(
                     "((select coalesce(v.source_modified_at, v.created_at) from files f join file_versions v \
                      on v.tenant_id = $1 and v.file_id = f.id and v.version = f.version \
-                     where f.tenant_id = $1 and f.id = file_id) ",
+                     where f.tenant_id = $1 and f.id = search_file_tags.file_id) ",
                 );
-                sql.push(order.sql()).push(" ").bind(time.to_rfc3339()).push("::timestamptz)");
+                sql.push(order.sql()).push(" ").bind(*time).push(")");
             }
             Filter::Size(order, bytes) => {
-                sql.push("((select f.size from files f where f.tenant_id = $1 and f.id = file_id) ");
+                sql.push("((select f.size from files f where f.tenant_id = $1 and f.id = search_file_tags.file_id) ");
                 sql.push(order.sql()).push(" ").bind(*bytes).push(")");
             }
         }
