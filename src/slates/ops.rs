@@ -117,11 +117,7 @@ pub fn put(tx: &mut Tx, ctx: &Ctx, name: &str, new: &NewSlate) -> Result<(Slate,
                 Ok((slate, false))
             }
         }
-        Some(row) => {
-            let row = store::update(tx, row.id, new, ctx.now)?;
-            store::insert_root(tx, row.id, ctx.now)?;
-            Ok((row.into(), true))
-        }
+        Some(row) => Ok((store::revive(tx, row.id, new, ctx.now)?.into(), true)),
         None => {
             let row = store::insert(tx, name, new, ctx.now)?;
             store::insert_root(tx, row.id, ctx.now)?;

@@ -91,15 +91,19 @@ pub(super) fn insert(tx: &mut Tx, name: &str, new: &NewSlate, now: DateTime<Utc>
     Ok(row)
 }
 
-/// Sets what a PUT gives, and takes a deleted slate back.
+/// Makes a slate anew that was deleted.
+pub(super) fn revive(tx: &mut Tx, id: i64, new: &NewSlate, now: DateTime<Utc>) -> Result<SlateRow> {
+    diesel::update(slates::table.filter(slates::tenant_id.eq(tx.tenant()).and(slates::id.eq(id))))
+        .set((slates::created_at.eq(now), slates::deleted_at.eq(None::<DateTime<Utc>>)))
+        .execute(tx.conn())?;
+    insert_root(tx, id, now)?;
+    update(tx, id, new, now)
+}
+
+/// Sets what a PUT gives.
 pub(super) fn update(tx: &mut Tx, id: i64, new: &NewSlate, now: DateTime<Utc>) -> Result<SlateRow> {
     let row = diesel::update(slates::table.filter(slates::tenant_id.eq(tx.tenant()).and(slates::id.eq(id))))
-        .set((
-            slates::updated_at.eq(now),
-            slates::revision.eq(slates::revision + 1),
-            slates::deleted_at.eq(None::<DateTime<Utc>>),
-            settings(new),
-        ))
+        .set((slates::updated_at.eq(now), slates::revision.eq(slates::revision + 1), settings(new)))
         .returning(SlateRow::as_returning())
         .get_result(tx.conn())?;
     Ok(row)

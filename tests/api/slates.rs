@@ -106,7 +106,7 @@ async fn of_many_who_change_the_same_settings_one_wins() {
 #[tokio::test]
 async fn a_deleted_slate_is_out_of_sight_and_may_be_made_anew_and_empty() {
     let (_server, caller) = Server::with_slate().await;
-    set(&caller, json!({"description": "old"})).await.expect(200);
+    let old = set(&caller, json!({"description": "old"})).await.ok(200);
     caller.put("/v1/slates/K/files/d/a").body("text/plain", "x").await.expect(201);
     caller.delete("/v1/slates/K").await.expect(204);
     for path in ["", "/folders", "/folders/d", "/files/d/a", "/files/d/a?version=1", "/versions/d/a"] {
@@ -114,7 +114,9 @@ async fn a_deleted_slate_is_out_of_sight_and_may_be_made_anew_and_empty() {
     }
     caller.delete("/v1/slates/K").await.problem(404, "not_found");
     assert_eq!(caller.get("/v1/slates").await.ok(200)["items"], json!([]));
-    assert_eq!(caller.put("/v1/slates/K").await.ok(201)["description"], Value::Null);
+    let new = caller.put("/v1/slates/K").await.ok(201);
+    assert_eq!((&new["description"], &new["created_at"]), (&Value::Null, &new["updated_at"]));
+    assert_ne!(new["created_at"], old["created_at"]);
     assert_eq!(caller.get("/v1/slates/K/folders").await.ok(200)["items"], json!([]));
     assert_eq!(caller.get("/v1/slates/K/files/d/a?version=1").await.expect(200).text(), "x");
 }
