@@ -9,6 +9,7 @@ mod history;
 mod idempotency;
 mod large_bodies;
 mod metatags;
+mod nasty;
 mod openapi;
 mod oracle;
 mod plans;

@@ -79,6 +79,11 @@ impl Request {
         Request { builder: self.builder.header("content-type", media_type).body(body) }
     }
 
+    /// A body of no media type.
+    pub fn bytes(self, body: impl Into<reqwest::Body>) -> Request {
+        Request { builder: self.builder.body(body) }
+    }
+
     pub fn header(self, name: &str, value: &str) -> Request {
         Request { builder: self.builder.header(name, value) }
     }
