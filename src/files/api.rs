@@ -329,7 +329,7 @@ impl From<Version> for Reading {
 async fn get_file(
     Read(ctx): Read,
     app: web::Data<App>,
-    at: web::Path<(String, String)>,
+    at: web::Path<(String, FilePath)>,
     req: HttpRequest,
     Query(which): Query<WhichVersion>,
     Conditions(conditions): Conditions,
@@ -373,7 +373,7 @@ async fn get_file(
 async fn head_file(
     ReadOrRetrieve(ctx): ReadOrRetrieve,
     app: web::Data<App>,
-    at: web::Path<(String, String)>,
+    at: web::Path<(String, FilePath)>,
     Query(which): Query<WhichVersion>,
     Conditions(conditions): Conditions,
 ) -> Result<HttpResponse> {
@@ -387,9 +387,8 @@ async fn head_file(
     Ok(response.body(SizedStream::new(reading.size, nothing)))
 }
 
-async fn look(app: &App, ctx: Ctx, at: (String, String), which: WhichVersion) -> Result<Reading> {
+async fn look(app: &App, ctx: Ctx, at: (String, FilePath), which: WhichVersion) -> Result<Reading> {
     let (slate, path) = at;
-    let path = FilePath::parse(&path).map_err(|_| Error::not_found())?;
     app.db
         .tenant(ctx.tenant, move |tx| match which.version {
             None => Ok(read::get(tx, &ctx, &slate, &path)?.1.into()),
@@ -448,12 +447,11 @@ fn unsatisfiable(error: Error, size: u64) -> HttpResponse {
 async fn patch_file(
     Write(ctx): Write,
     app: web::Data<App>,
-    at: web::Path<(String, String)>,
+    at: web::Path<(String, FilePath)>,
     Conditions(conditions): Conditions,
     Body(change): Body<ChangeFile>,
 ) -> Result<HttpResponse> {
     let (slate, path) = at.into_inner();
-    let path = FilePath::parse(&path).map_err(|_| Error::not_found())?;
     let to = change.path.as_deref().map(FilePath::parse).transpose();
     let change = Change {
         path: to.map_err(|error| Error::invalid_at("/path", error.to_string()))?,
@@ -463,12 +461,7 @@ async fn patch_file(
     };
     let head = app
         .db
-        .tenant(ctx.tenant, move |tx| {
-            let (_, head) = ops::get_to_write(tx, &ctx, &slate, &path)?;
-            let head = head.ok_or_else(Error::not_found)?;
-            conditions.check_write(Some(&head.etag()))?;
-            ops::change(tx, &ctx, &slate, &path, &change)
-        })
+        .tenant(ctx.tenant, move |tx| ops::change(tx, &ctx, &slate, &path, &change, &conditions))
         .await?;
     Ok(HttpResponse::Ok().insert_header((ETAG, head.etag())).json(FileView::from(head)))
 }
@@ -485,21 +478,12 @@ async fn patch_file(
 async fn delete_file(
     Write(ctx): Write,
     app: web::Data<App>,
-    at: web::Path<(String, String)>,
+    at: web::Path<(String, FilePath)>,
     Query(how): Query<DeleteFile>,
     Conditions(conditions): Conditions,
 ) -> Result<HttpResponse> {
     let (slate, path) = at.into_inner();
-    let path = FilePath::parse(&path).map_err(|_| Error::not_found())?;
-    app.db
-        .tenant(ctx.tenant, move |tx| {
-            let (_, head) = ops::get_to_write(tx, &ctx, &slate, &path)?;
-            if head.is_some() {
-                conditions.check_write(head.as_ref().map(Head::etag).as_deref())?;
-            }
-            ops::delete(tx, &ctx, &slate, &path, how.purge)
-        })
-        .await?;
+    app.db.tenant(ctx.tenant, move |tx| ops::delete(tx, &ctx, &slate, &path, how.purge, &conditions)).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -514,11 +498,10 @@ async fn delete_file(
 async fn list_versions(
     ReadOrRetrieve(ctx): ReadOrRetrieve,
     app: web::Data<App>,
-    at: web::Path<(String, String)>,
+    at: web::Path<(String, FilePath)>,
     Query(page): Query<PageQuery>,
 ) -> Result<HttpResponse> {
     let (slate, path) = at.into_inner();
-    let path = FilePath::parse(&path).map_err(|_| Error::not_found())?;
     let before: Option<i64> = page::open(page.cursor.as_deref())?;
     let limit = page.limit;
     let rows = app

@@ -22,6 +22,7 @@ use crate::error::{Code, Error, FieldError, Result};
 use crate::folders;
 use crate::metatags::{self, Tags, terms};
 use crate::path::{FilePath, FolderPath};
+use crate::precondition::Preconditions;
 use crate::slates::{self, Slate};
 
 pub use super::write::{MAX_CONTENTS, Write, Written};
@@ -91,10 +92,7 @@ fn write_batch(tx: &mut Tx, ctx: &Ctx, slate: &Slate, writes: Vec<Write>) -> Res
         let parent = write.path.parent();
         let checked = check(write, slate).and_then(|()| match taken.get(write.path.as_str()) {
             Some(why) => Err(Error::new(Code::NameConflict, *why)),
-            None => ensured.folders.get(parent.as_str()).ok_or_else(|| {
-                let why = ensured.refused.get(parent.as_str()).copied();
-                Error::new(Code::NameConflict, why.unwrap_or("the folder cannot be made"))
-            }),
+            None => ensured.folder(&parent),
         });
         match checked {
             Ok(folder) => {
@@ -205,12 +203,10 @@ fn store_entries(tx: &mut Tx, slate: &Slate, entries: &[&Entry], now: DateTime<U
         .collect();
     let all: BTreeSet<_> = found.iter().flat_map(|(_, _, terms)| terms.iter().cloned()).collect();
     let numbers = metatags::ops::intern(tx, &all)?;
-    let mut rows = Vec::with_capacity(found.len());
-    for (entry, tags, terms) in &found {
-        let mut ids: Vec<i64> = terms.iter().map(|term| numbers[term]).collect();
-        ids.sort_unstable();
-        rows.push(store::TagRow { entry, tags, term_ids: ids });
-    }
+    let rows: Vec<_> = found
+        .iter()
+        .map(|(entry, tags, terms)| store::TagRow { entry, tags, term_ids: terms::sorted(terms, &numbers) })
+        .collect();
     store::put_tags(tx, slate.id, &rows)
 }
 
@@ -266,10 +262,19 @@ pub fn paths(
 /// Changes a file's settings or moves it; it keeps its identity and its history.
 ///
 /// # Errors
-/// [`Code::NotFound`]; [`Code::NameConflict`] where the new path is taken; [`Code::Invalid`].
-pub fn change(tx: &mut Tx, ctx: &Ctx, slate: &str, path: &FilePath, change: &Change) -> Result<Head> {
+/// [`Code::NotFound`]; [`Code::PreconditionFailed`]; [`Code::NameConflict`] where the new path is taken;
+/// [`Code::Invalid`].
+pub fn change(
+    tx: &mut Tx,
+    ctx: &Ctx,
+    slate: &str,
+    path: &FilePath,
+    change: &Change,
+    conditions: &Preconditions,
+) -> Result<Head> {
     let (slate, head) = get_to_write(tx, ctx, slate, path)?;
-    let mut head = head.ok_or_else(Error::not_found)?;
+    let head = head.ok_or_else(Error::not_found)?;
+    conditions.check_write(Some(&head.etag()))?;
     if let Some(error) = change.media_type.as_deref().and_then(check_media_type) {
         return Err(error.into());
     }
@@ -277,12 +282,9 @@ pub fn change(tx: &mut Tx, ctx: &Ctx, slate: &str, path: &FilePath, change: &Cha
     let authority = change.authority.unwrap_or(head.authority);
     let sensitive = change.sensitive.unwrap_or(head.sensitive);
     if media_type != head.media_type || authority != head.authority || sensitive != head.sensitive {
-        store::set(tx, &head, &media_type, authority, sensitive, ctx.now)?;
+        store::set(tx, slate.id, &head, &media_type, authority, sensitive, ctx.now)?;
     }
     if let Some(to) = change.path.as_ref().filter(|to| *to != path) {
-        head = store::heads(tx, slate.id, &[path.as_str()], false)?
-            .remove(path.as_str())
-            .ok_or_else(Error::not_found)?;
         relocate(tx, ctx, &slate, &head, to)?;
     }
     let path = change.path.as_ref().unwrap_or(path);
@@ -292,10 +294,7 @@ pub fn change(tx: &mut Tx, ctx: &Ctx, slate: &str, path: &FilePath, change: &Cha
 fn relocate(tx: &mut Tx, ctx: &Ctx, slate: &Slate, head: &Head, to: &FilePath) -> Result<()> {
     let parent = to.parent();
     let ensured = folders::ops::ensure(tx, slate, &BTreeSet::from([parent.clone()]), ctx.now)?;
-    let Some(folder) = ensured.folders.get(parent.as_str()) else {
-        let why = ensured.refused.get(parent.as_str()).copied();
-        return Err(Error::new(Code::NameConflict, why.unwrap_or("the folder cannot be made")));
-    };
+    let folder = ensured.folder(&parent)?;
     if store::heads(tx, slate.id, &[to.as_str()], false)?.contains_key(to.as_str()) {
         return Err(Error::new(Code::NameConflict, "a file of this name exists"));
     }
@@ -312,11 +311,19 @@ fn relocate(tx: &mut Tx, ctx: &Ctx, slate: &Slate, head: &Head, to: &FilePath) -
 /// A file that was deleted before can still be purged.
 ///
 /// # Errors
-/// [`Code::NotFound`].
-pub fn delete(tx: &mut Tx, ctx: &Ctx, slate: &str, path: &FilePath, purge: bool) -> Result<()> {
+/// [`Code::NotFound`]; [`Code::PreconditionFailed`].
+pub fn delete(
+    tx: &mut Tx,
+    ctx: &Ctx,
+    slate: &str,
+    path: &FilePath,
+    purge: bool,
+    conditions: &Preconditions,
+) -> Result<()> {
     let (slate, head) = get_to_write(tx, ctx, slate, path)?;
     let gone = match head {
         Some(head) => {
+            conditions.check_write(Some(&head.etag()))?;
             store::delete(tx, &head, ctx.now)?;
             vec![head.id]
         }

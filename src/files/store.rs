@@ -407,6 +407,7 @@ pub fn tags(tx: &mut Tx, slate: i64, path: &str) -> Result<Option<Tags>> {
 /// Sets what is not contents.
 pub fn set(
     tx: &mut Tx,
+    slate: i64,
     head: &Head,
     media_type: &str,
     authority: Option<Authority>,
@@ -426,14 +427,7 @@ pub fn set(
     .bind::<Bool, _>(sensitive)
     .bind::<Timestamptz, _>(now)
     .execute(tx.conn())?;
-    sql_query(
-        "update file_tags t set hidden = f.hidden from files f where f.tenant_id = $1 and f.id = $2 \
-             and t.tenant_id = $1 and t.folder_id = f.folder_id and t.name = f.name and t.hidden <> f.hidden",
-    )
-    .bind::<BigInt, _>(tx.tenant())
-    .bind::<BigInt, _>(head.id)
-    .execute(tx.conn())?;
-    Ok(())
+    follow_hidden(tx, slate, vec![&head.path])
 }
 
 /// Moves a file: a new version with the same bytes, at the new path.

@@ -88,13 +88,7 @@ async fn delete_slate(
     Query(how): Query<DeleteSlate>,
     Conditions(conditions): Conditions,
 ) -> Result<HttpResponse> {
-    app.db
-        .tenant(ctx.tenant, move |tx| {
-            let there = slates::ops::get_to_restructure(tx, &ctx, &slate)?;
-            conditions.check_write(Some(&there.etag()))?;
-            ops::delete_slate(tx, &ctx, &slate, how.purge)
-        })
-        .await?;
+    app.db.tenant(ctx.tenant, move |tx| ops::delete_slate(tx, &ctx, &slate, how.purge, &conditions)).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -188,11 +182,10 @@ async fn put_folder(
 async fn move_folder(
     Write(ctx): Write,
     app: web::Data<App>,
-    at: web::Path<(String, String)>,
+    at: web::Path<(String, FolderPath)>,
     Body(to): Body<MoveFolder>,
 ) -> Result<HttpResponse> {
-    let (slate, path) = at.into_inner();
-    let from = FolderPath::parse(&path).map_err(|_| Error::not_found())?;
+    let (slate, from) = at.into_inner();
     let to = FolderPath::parse(&to.path).map_err(|error| Error::invalid_at("/path", error.to_string()))?;
     let folder = app.db.tenant(ctx.tenant, move |tx| ops::relocate(tx, &ctx, &slate, &from, &to)).await?;
     Ok(HttpResponse::Ok().json(folder))
@@ -207,11 +200,10 @@ async fn move_folder(
 async fn delete_folder(
     Write(ctx): Write,
     app: web::Data<App>,
-    at: web::Path<(String, String)>,
+    at: web::Path<(String, FolderPath)>,
     Query(how): Query<DeleteFolder>,
 ) -> Result<HttpResponse> {
     let (slate, path) = at.into_inner();
-    let path = FolderPath::parse(&path).map_err(|_| Error::not_found())?;
     app.db
         .tenant(ctx.tenant, move |tx| ops::delete(tx, &ctx, &slate, &path, how.recursive, how.purge))
         .await?;

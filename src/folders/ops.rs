@@ -14,6 +14,7 @@ use crate::db::Tx;
 use crate::error::{Code, Error, Result};
 use crate::item::IndexEntry;
 use crate::path::{FolderPath, MAX_LEVELS, MAX_PATH};
+use crate::precondition::Preconditions;
 use crate::slates::{self, Slate};
 
 /// The settings of a folder; a PUT gives all of them.
@@ -83,9 +84,22 @@ pub fn index(
 #[derive(Debug, Default)]
 pub struct Ensured {
     /// Those that are there now, by path, and held until the transaction ends.
-    pub folders: HashMap<String, Folder>,
+    folders: HashMap<String, Folder>,
     /// Those that cannot be, and why.
-    pub refused: HashMap<String, &'static str>,
+    refused: HashMap<String, &'static str>,
+}
+
+impl Ensured {
+    /// The folder at `path`.
+    ///
+    /// # Errors
+    /// [`Code::NameConflict`] when it cannot be.
+    pub fn folder(&self, path: &FolderPath) -> Result<&Folder> {
+        self.folders.get(path.as_str()).ok_or_else(|| {
+            let why = self.refused.get(path.as_str()).copied().unwrap_or(IS_A_FILE);
+            Error::new(Code::NameConflict, why)
+        })
+    }
 }
 
 const IS_A_FILE: &str = "a file has the name of a folder on the path";
@@ -94,7 +108,7 @@ const MISSPELT: &str = "a folder's name on the path exists, and differs only in 
 /// Makes these folders and all above them, where they are not there yet.
 ///
 /// # Errors
-/// Those of the database; a folder that cannot be is no error but [`Ensured::refused`].
+/// Those of the database; a folder that cannot be is no error before [`Ensured::folder`] is asked for it.
 pub fn ensure(
     tx: &mut Tx,
     slate: &Slate,
@@ -199,10 +213,8 @@ pub fn put(
     // A file that is being written decides by its folder whether it is hidden, so it is waited for.
     let slate = slates::ops::get_to_restructure(tx, ctx, slate)?;
     let there = store::find(tx, slate.id, path.as_str())?.is_some();
-    let mut ensured = ensure(tx, &slate, &BTreeSet::from([path.clone()]), ctx.now)?;
-    let Some(mut folder) = ensured.folders.remove(path.as_str()) else {
-        return Err(refused(&ensured, path));
-    };
+    let ensured = ensure(tx, &slate, &BTreeSet::from([path.clone()]), ctx.now)?;
+    let mut folder = ensured.folder(path)?.clone();
     if folder.authority != new.authority || folder.sensitive != new.sensitive {
         store::set(tx, folder.id, new.authority.map(Authority::as_str), new.sensitive)?;
         if folder.sensitive != new.sensitive {
@@ -211,10 +223,6 @@ pub fn put(
         (folder.authority, folder.sensitive) = (new.authority, new.sensitive);
     }
     Ok((folder, !there))
-}
-
-fn refused(ensured: &Ensured, path: &FolderPath) -> Error {
-    Error::new(Code::NameConflict, ensured.refused.get(path.as_str()).copied().unwrap_or(IS_A_FILE))
 }
 
 /// Moves a folder with all below it. Every file keeps its identity, and has a new version at its new path.
@@ -253,9 +261,7 @@ pub fn relocate(tx: &mut Tx, ctx: &Ctx, slate: &str, from: &FolderPath, to: &Fol
     }
     let parent = to.parent().unwrap_or_default();
     let ensured = ensure(tx, &slate, &BTreeSet::from([parent.clone()]), ctx.now)?;
-    let Some(parent) = ensured.folders.get(parent.as_str()) else {
-        return Err(refused(&ensured, &parent));
-    };
+    let parent = ensured.folder(&parent)?;
     store::relocate(tx, &tree, &new_folder(to, parent.id), ctx.now)?;
     store::rehide(tx, Some(slate.id))?;
     Ok(store::find(tx, slate.id, to.as_str())?.ok_or_else(Error::not_found)?.into())
@@ -291,9 +297,16 @@ pub fn delete(
 /// Deletes a slate and all in it. Its versions can still be retrieved by citation for its retention.
 ///
 /// # Errors
-/// [`Code::NotFound`].
-pub fn delete_slate(tx: &mut Tx, ctx: &Ctx, name: &str, purge: bool) -> Result<()> {
+/// [`Code::NotFound`]; [`Code::PreconditionFailed`].
+pub fn delete_slate(
+    tx: &mut Tx,
+    ctx: &Ctx,
+    name: &str,
+    purge: bool,
+    conditions: &Preconditions,
+) -> Result<()> {
     let slate = slates::ops::get_to_restructure(tx, ctx, name)?;
+    conditions.check_write(Some(&slate.etag()))?;
     clear(tx, ctx, &Tree::new(slate.id, ""), purge)?;
     slates::ops::mark_deleted(tx, ctx, &slate)
 }

@@ -8,7 +8,7 @@
 //! | `n` | | it is a number, boolean or object |
 //! | `v` | canonical JSON | a number or boolean of that value |
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -91,6 +91,13 @@ pub fn terms(tags: &Tags) -> BTreeSet<Term<'_>> {
         }
     }
     found
+}
+
+/// The numbers of terms, as a file's row holds them: sorted. `numbers` has all of them.
+pub fn sorted(terms: &BTreeSet<Term<'_>>, numbers: &HashMap<Term<'_>, i64>) -> Vec<i64> {
+    let mut ids: Vec<i64> = terms.iter().map(|term| numbers[term]).collect();
+    ids.sort_unstable();
+    ids
 }
 
 /// The one text of a number or boolean: `1`, `1.0` and `1e0` are the same number.

@@ -147,7 +147,14 @@ async fn what_was_purged_says_that_it_is_gone() {
     let reply = query(&caller, json!({"files": ["a.md"]})).await;
     server
         .tenant_tx(&caller, |tx, ctx| {
-            slatebase::files::ops::delete(tx, ctx, "K", &"docs/a.md".to_owned().try_into().unwrap(), true)
+            slatebase::files::ops::delete(
+                tx,
+                ctx,
+                "K",
+                &"docs/a.md".to_owned().try_into().unwrap(),
+                true,
+                &Default::default(),
+            )
         })
         .await;
     let told = item(&caller, &reply["items"][0]).await;

@@ -215,7 +215,7 @@ async fn misses_explain_themselves() {
             slatebase::folders::ops::put(tx, ctx, "K", &"docs/hidden".to_owned().try_into().unwrap(), &hide)?;
             let change = slatebase::files::ops::Change { sensitive: Some(true), ..Default::default() };
             let path = "docs/glossary9.md".to_owned().try_into().unwrap();
-            slatebase::files::ops::change(tx, ctx, "K", &path, &change).map(drop)
+            slatebase::files::ops::change(tx, ctx, "K", &path, &change, &Default::default()).map(drop)
         })
         .await;
     let request = json!({"files": ["README.md", "glossary.txt", "research/reprot.md", "research", "./core.md", "zzz",

@@ -28,6 +28,7 @@ use crate::error::{Code, Error, FieldError, Result, pointer};
 use crate::files::ops::{MAX_CONTENTS, Write, Written};
 use crate::metatags::Tags;
 use crate::path::{FilePath, FolderPath};
+use crate::precondition::Preconditions;
 use crate::slates::NewSlate;
 use crate::{files, folders, slates};
 
@@ -332,7 +333,7 @@ impl Loader<'_> {
                     .cloned()
                     .collect();
                 for path in &gone {
-                    files::ops::delete(tx, ctx, slate, path, false)?;
+                    files::ops::delete(tx, ctx, slate, path, false, &Preconditions::default())?;
                 }
                 Ok((page, gone))
             })?;

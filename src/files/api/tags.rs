@@ -29,11 +29,10 @@ pub(super) fn configure(config: &mut ServiceConfig) {
 async fn get_metatags(
     ReadOrRetrieve(ctx): ReadOrRetrieve,
     app: web::Data<App>,
-    at: web::Path<(String, String)>,
+    at: web::Path<(String, FilePath)>,
     Conditions(conditions): Conditions,
 ) -> Result<HttpResponse> {
     let (slate, path) = at.into_inner();
-    let path = FilePath::parse(&path).map_err(|_| Error::not_found())?;
     let (head, tags) = app.db.tenant(ctx.tenant, move |tx| tagging::get(tx, &ctx, &slate, &path)).await?;
     conditional::json(&conditions, &head.etag(), &tags)
 }
@@ -52,12 +51,11 @@ async fn get_metatags(
 async fn put_metatags(
     Write(ctx): Write,
     app: web::Data<App>,
-    at: web::Path<(String, String)>,
+    at: web::Path<(String, FilePath)>,
     Conditions(conditions): Conditions,
     Body(given): Body<Map<String, Value>>,
 ) -> Result<HttpResponse> {
     let (slate, path) = at.into_inner();
-    let path = FilePath::parse(&path).map_err(|_| Error::not_found())?;
     let (tags, nulls) = Tags::parse(given, "").map_err(Error::invalid)?;
     if !nulls.is_empty() {
         let wrong =
@@ -89,12 +87,11 @@ async fn put_metatags(
 async fn patch_metatags(
     Write(ctx): Write,
     app: web::Data<App>,
-    at: web::Path<(String, String)>,
+    at: web::Path<(String, FilePath)>,
     Conditions(conditions): Conditions,
     Body(patch): Body<Map<String, Value>>,
 ) -> Result<HttpResponse> {
     let (slate, path) = at.into_inner();
-    let path = FilePath::parse(&path).map_err(|_| Error::not_found())?;
     let (head, tags) = app
         .db
         .tenant(ctx.tenant, move |tx| {

@@ -41,9 +41,7 @@ pub fn set(
     }
     let found = terms::terms(&tags);
     let numbers = metatags::ops::intern(tx, &found)?;
-    let mut ids: Vec<i64> = found.iter().map(|term| numbers[term]).collect();
-    ids.sort_unstable();
-    store::set_tags(tx, &head, &tags, &ids)?;
+    store::set_tags(tx, &head, &tags, &terms::sorted(&found, &numbers))?;
     let (_, head) = get_to_write(tx, ctx, &slate.name, path)?;
     Ok((head.ok_or_else(Error::not_found)?, tags))
 }
