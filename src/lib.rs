@@ -18,7 +18,8 @@
 //! | [`db`] | the doors to a connection, migrations, roles, and the embedded Postgres |
 //! | [`ctx`], [`error`], [`path`], [`item`], [`authority`], [`precondition`], [`yaml`], [`hex`] | plain types and functions that every feature may use |
 //!
-//! Features import downward only: provenance, metatags, slates, folders, files, retrieval, sessions, lowest first.
+//! Features import downward only: provenance, metatags, slates, folders, files, retrieval, sessions, lowest first. What
+//! takes more than one transaction, such as a request to another host between two, is in a feature's `runner`.
 //!
 //! # What always holds
 //!

@@ -17,14 +17,17 @@ const MAX_LINES: usize = 600;
 
 /// The features, lowest first: each may import those before it.
 const CHAIN: &[&[&str]] = &[
-    &["provenance"],
-    &["metatags"],
+    &["provenance", "secrets"],
+    &["metatags", "passages"],
     &["slates"],
     &["folders"],
     &["files"],
     &["retrieval"],
+    &["corpora"],
+    &["routes"],
     &["sessions"],
-    &["corpora", "routes", "tools"],
+    &["tools"],
+    &["runs"],
     &["capability"],
 ];
 
@@ -49,13 +52,15 @@ enum Kind {
     Db,
     /// Everything under `http/`.
     Http,
+    /// Everything under `outbound/`: the client that requests to other hosts go through.
+    Outbound,
     /// `app.rs`, `config.rs`: what front doors are put together from.
     Root,
     /// `main.rs`, `lib.rs` and everything under `cli/`: they may import anything but a store.
     Top,
 }
 
-use Kind::{Api, Db, Http, Mod, Ops, Pure, Root, Runner, Store, Top};
+use Kind::{Api, Db, Http, Mod, Ops, Outbound, Pure, Root, Runner, Store, Top};
 
 /// Which kinds a kind of file may import from its own feature, and which from elsewhere (of features, from those below).
 fn allowed(kind: Kind) -> (&'static [Kind], &'static [Kind]) {
@@ -63,15 +68,17 @@ fn allowed(kind: Kind) -> (&'static [Kind], &'static [Kind]) {
         Pure => (&[Pure], &[Pure]),
         // Its own files are its own.
         Mod => (&[Pure, Mod, Api, Ops, Store, Runner], &[]),
-        Api => (&[Api, Ops, Pure], &[Ops, Pure, Http, Root]),
+        Api => (&[Api, Ops, Runner, Pure], &[Ops, Runner, Pure, Http, Root]),
         Ops => (&[Ops, Store, Pure], &[Ops, Pure, Db]),
         // Inputs that ops made are what a store inserts, so it may name their types.
         Store => (&[Store, Pure], &[Pure, Db]),
-        Runner => (&[Runner, Ops, Store, Pure], &[Ops, Pure, Db]),
+        // What takes more than a transaction: requests to other hosts between transactions, and work in the background.
+        Runner => (&[Runner, Ops, Store, Pure], &[Runner, Ops, Pure, Db, Outbound, Root]),
+        Outbound => (&[Outbound], &[Pure]),
         Db => (&[Db], &[Pure]),
         Http => (&[Http], &[Api, Ops, Pure, Db, Root]),
-        Root => (&[Root], &[Pure, Root, Db]),
-        Top => (&[Top], &[Pure, Mod, Api, Ops, Db, Http, Root, Top]),
+        Root => (&[Root], &[Pure, Root, Db, Outbound]),
+        Top => (&[Top], &[Pure, Mod, Api, Ops, Runner, Db, Http, Outbound, Root, Top]),
     }
 }
 
@@ -108,7 +115,7 @@ fn forbidden(kind: Kind) -> &'static [&'static str] {
         Runner => &["diesel", "r2d2", "actix_web"],
         Mod => &["diesel", "r2d2", "actix_web", "tokio"],
         Db => &["actix_web", "utoipa_actix_web", "reqwest"],
-        Http | Root | Top => &["diesel", "r2d2"],
+        Http | Outbound | Root | Top => &["diesel", "r2d2"],
     }
 }
 
@@ -168,6 +175,7 @@ fn classify(names: &[&str], is_mod: bool) -> (String, Kind) {
     let kind = match (top, names.get(1).copied()) {
         ("db", _) => Db,
         ("http", _) => Http,
+        ("outbound", _) => Outbound,
         ("cli" | "main", _) => Top,
         ("app" | "config", _) => Root,
         (top, _) if PURE_ROOTS.contains(&top) => Pure,
