@@ -15,6 +15,7 @@
 //! | [`retrieval`] | a request, compiled to one search a mode; their union, within budgets |
 //! | [`sessions`] | the bounded loop of a model, as a pure state machine over durable rounds |
 //! | [`provenance`] | the record of every response, chained, sealed, and verified |
+//! | [`outbound`] | requests to other hosts |
 //! | [`db`] | the doors to a connection, migrations, roles, and the embedded Postgres |
 //! | [`ctx`], [`error`], [`path`], [`item`], [`authority`], [`precondition`], [`yaml`], [`hex`] | plain types and functions that every feature may use |
 //!
@@ -50,6 +51,7 @@ pub mod http;
 pub mod idempotency;
 pub mod item;
 pub mod metatags;
+pub mod outbound;
 pub mod path;
 pub mod precondition;
 pub mod provenance;

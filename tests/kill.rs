@@ -72,6 +72,7 @@ impl Server {
 }
 
 fn client() -> Client {
+    slatebase::outbound::install_tls();
     Client::builder().no_proxy().build().unwrap()
 }
 

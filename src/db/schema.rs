@@ -145,6 +145,7 @@ diesel::table! {
         authorities -> Array<Nullable<Int2>>,
         freshness -> Array<Nullable<Int2>>,
         asked -> Json,
+        details -> Nullable<Json>,
     }
 }
 

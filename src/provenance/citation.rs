@@ -1,11 +1,12 @@
-//! Citations of files: `slate://Slate/path@version` (provenance, "Output").
+//! Citations of files: `slate://Slate/path@version#L1-50` (provenance, "Output").
 //!
 //! | part | |
 //! |---|---|
 //! | `slate://` | as it is |
 //! | slate | its name, escaped |
 //! | `/path` | the names of the path from the slate's root, each escaped, a `/` before each |
-//! | `@version` | decimal, from 1, no leading zeros |
+//! | `@version` | decimal, from 1, no leading zeros; what has none is an [`Address`], which names a file and no bytes |
+//! | `#L1-50` | the lines that are cited: ranges in order, with commas, such as `#L1-3,7`; left out, the whole file |
 //!
 //! Escaped as `%XX`, byte by byte of UTF-8, are: `%` `@` `#` `?` `"` `<` `>`, white space and control characters. Every
 //! other character stands for itself, so that a citation reads like the path that it names; a citation holds no white
@@ -16,6 +17,7 @@ use std::fmt;
 
 use percent_encoding::percent_decode_str;
 
+use super::lines::LineRange;
 use crate::path::{FilePath, Name};
 
 /// What a citation names: one set of bytes, for ever.
@@ -27,6 +29,21 @@ pub struct Citation {
     pub path: FilePath,
     /// The version's number, from 1.
     pub version: i64,
+    /// The lines that are cited, in order and apart; none for the whole file.
+    pub lines: Vec<LineRange>,
+}
+
+/// A file by its slate and path, whatever version; with a version it is a [`Citation`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// The slate's name.
+    pub slate: Name,
+    /// The path from the slate's root.
+    pub path: FilePath,
+    /// The version's number, from 1.
+    pub version: Option<i64>,
+    /// As [`Citation::lines`].
+    pub lines: Vec<LineRange>,
 }
 
 /// Why a text is no citation.
@@ -41,22 +58,28 @@ pub enum CitationError {
     /// It has no path after the slate's name.
     #[error("a citation names a slate and a path in it")]
     Path,
+    /// What follows `#` is no ranges of lines, in order and apart.
+    #[error("the fragment of a citation is `#L` and lines in order, such as `#L1-50` or `#L1-3,7`")]
+    Lines,
     /// A `%` is followed by something else than two hexadecimal digits, or the bytes are not UTF-8.
     #[error("a citation is percent-encoded UTF-8")]
     Encoding,
 }
 
-impl Citation {
-    /// Parses a citation.
-    pub fn parse(text: &str) -> Result<Citation, CitationError> {
+impl Address {
+    /// Parses `slate://Slate/path`, with or without a version and lines.
+    pub fn parse(text: &str) -> Result<Address, CitationError> {
         let rest = text.strip_prefix(SCHEME).ok_or(CitationError::Scheme)?;
-        let (rest, version) = rest.rsplit_once('@').ok_or(CitationError::Version)?;
-        if version.starts_with('0') || !version.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(CitationError::Version);
-        }
-        let version = version.parse().map_err(|_| CitationError::Version)?;
+        let (rest, lines) = match rest.split_once('#') {
+            None => (rest, Vec::new()),
+            Some((rest, fragment)) => (rest, parse_lines(fragment)?),
+        };
+        let (rest, version) = match rest.rsplit_once('@') {
+            None => (rest, None),
+            Some((rest, version)) => (rest, Some(parse_version(version)?)),
+        };
         let (slate, path) = rest.split_once('/').ok_or(CitationError::Path)?;
-        if rest.contains(['@', '#', '?']) {
+        if rest.contains(['@', '?']) {
             return Err(CitationError::Encoding);
         }
         let slate = Name::parse(&decode(slate)?).map_err(|_| CitationError::Path)?;
@@ -67,8 +90,36 @@ impl Citation {
             return Err(CitationError::Path);
         }
         let path = FilePath::parse(&names.join("/")).map_err(|_| CitationError::Path)?;
-        Ok(Citation { slate, path, version })
+        Ok(Address { slate, path, version, lines })
     }
+}
+
+impl Citation {
+    /// Parses a citation.
+    pub fn parse(text: &str) -> Result<Citation, CitationError> {
+        let Address { slate, path, version, lines } = Address::parse(text)?;
+        Ok(Citation { slate, path, version: version.ok_or(CitationError::Version)?, lines })
+    }
+}
+
+fn parse_version(text: &str) -> Result<i64, CitationError> {
+    match text.bytes().all(|b| b.is_ascii_digit()) {
+        true if !text.starts_with('0') => text.parse().map_err(|_| CitationError::Version),
+        _ => Err(CitationError::Version),
+    }
+}
+
+fn parse_lines(fragment: &str) -> Result<Vec<LineRange>, CitationError> {
+    let ranges = fragment.strip_prefix('L').ok_or(CitationError::Lines)?.split(',');
+    let ranges: Vec<LineRange> =
+        ranges.map(|r| r.parse().map_err(|_| CitationError::Lines)).collect::<Result<_, _>>()?;
+    let apart = ranges.windows(2).all(|pair| pair[0].last.is_some_and(|last| last < pair[1].first));
+    if apart { Ok(ranges) } else { Err(CitationError::Lines) }
+}
+
+/// Lines as the fragment of a citation has them, after `#L`.
+pub fn lines_text(lines: &[LineRange]) -> String {
+    lines.iter().map(LineRange::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// The citation of a version, given the slate's name and the version's path from the slate's root.
@@ -84,7 +135,8 @@ pub fn reference(slate: &str, path: &str, version: i64) -> String {
 
 impl fmt::Display for Citation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&reference(self.slate.as_str(), self.path.as_str(), self.version))
+        f.write_str(&reference(self.slate.as_str(), self.path.as_str(), self.version))?;
+        if self.lines.is_empty() { Ok(()) } else { write!(f, "#L{}", lines_text(&self.lines)) }
     }
 }
 
@@ -159,6 +211,11 @@ mod tests {
         escaped_dots: "slate://K/%2E%2E/a@1" => Path;
         escaped_slash: "slate://K/a%2Fb@1" => Path;
         a_plain_at: "slate://K/a@2@1" => Encoding;
+        lines_of_nothing: "slate://K/a@1#L" => Lines;
+        lines_out_of_order: "slate://K/a@1#L7,1-3" => Lines;
+        lines_that_overlap: "slate://K/a@1#L1-3,3" => Lines;
+        lines_after_an_open_range: "slate://K/a@1#L1-,3" => Lines;
+        another_fragment: "slate://K/a@1#top" => Lines;
         half_an_escape: "slate://K/a%2@1" => Encoding;
         no_hex: "slate://K/a%zz@1" => Encoding;
         not_utf8: "slate://K/%FF@1" => Encoding;
@@ -171,11 +228,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn goes_round(slate in "[^/\\\\\0]{1,20}", path in "[^\\\\\0]{1,40}", version in 1..=i64::MAX) {
+        fn goes_round(slate in "[^/\\\\\0]{1,20}", path in "[^\\\\\0]{1,40}", version in 1..=i64::MAX,
+                      steps in prop::collection::vec((1..9_u64, 0..9_u64), 0..4), open: bool) {
             prop_assume!(Name::parse(&slate).is_ok() && FilePath::parse(&path).is_ok());
-            let text = reference(&slate, &path, version);
-            let parsed = Citation::parse(&text).unwrap();
-            prop_assert_eq!((parsed.slate.as_str(), parsed.path.as_str(), parsed.version), (&*slate, &*path, version));
+            let mut at = 0;
+            let mut lines: Vec<LineRange> = steps.into_iter().map(|(gap, length)| {
+                let first = at + gap;
+                at = first + length;
+                LineRange::new(first, at)
+            }).collect();
+            if let Some(last) = lines.last_mut().filter(|_| open) {
+                last.last = None;
+            }
+            let (slate, path) = (Name::parse(&slate).unwrap(), FilePath::parse(&path).unwrap());
+            let citation = Citation { slate, path, version, lines };
+            let text = citation.to_string();
+            prop_assert_eq!(Citation::parse(&text).unwrap(), citation);
             prop_assert!(!text.contains(char::is_whitespace));
         }
     }

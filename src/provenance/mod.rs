@@ -12,6 +12,7 @@ pub mod api;
 pub mod citation;
 pub mod confidence;
 pub mod contract;
+pub mod lines;
 pub mod ops;
 pub mod record;
 mod store;

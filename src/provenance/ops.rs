@@ -36,10 +36,10 @@ pub struct NewRecord<'a> {
     pub kind: Kind,
     /// Its place in a session's chain; without one it is a chain of its own.
     pub link: Option<Link>,
-    /// The slate's name.
-    pub slate: &'a str,
+    /// The slate's name; none where there is no one slate.
+    pub slate: Option<&'a str>,
     /// The declared folder, from the slate's root.
-    pub folder: &'a str,
+    pub folder: Option<&'a str>,
     /// Whether the folders below were looked at.
     pub recursive: bool,
     /// The request as it was sent.
@@ -76,8 +76,8 @@ pub fn record(tx: &mut Tx, ctx: &Ctx, new: NewRecord<'_>) -> Result<Recorded> {
         position: link.map_or(1, |link| link.position),
         previous: link.and_then(|link| link.previous.clone()),
         created_at: ctx.now,
-        slate: Some(new.slate.into()),
-        folder: Some(new.folder.into()),
+        slate: new.slate.map(str::to_owned),
+        folder: new.folder.map(str::to_owned),
         recursive: new.recursive,
         request,
         items: new.items,
@@ -100,7 +100,10 @@ pub fn load(tx: &mut Tx, id: Uuid) -> Result<Record> {
 /// The record of this id, if the key may read of its slate.
 fn visible(tx: &mut Tx, ctx: &Ctx, id: Uuid) -> Result<Stored> {
     let stored = store::find(tx, id)?.ok_or_else(Error::not_found)?;
-    check_slate(ctx, stored.record.slate.as_deref())?;
+    // Whoever asked for it may see it again.
+    if stored.record.slate.is_some() || stored.record.key_id != Some(ctx.key_id) {
+        check_slate(ctx, stored.record.slate.as_deref())?;
+    }
     Ok(stored)
 }
 
@@ -115,10 +118,7 @@ fn check_slate(ctx: &Ctx, slate: Option<&str>) -> Result<()> {
 fn expand_some(tx: &mut Tx, ctx: &Ctx, stored: &Stored, after: i64, limit: i64) -> Result<Vec<ItemRecord>> {
     let reveal = ctx.scopes.contains(&Scope::Admin);
     let items = store::held(tx, stored, after, limit, ctx.now)?;
-    Ok(items
-        .iter()
-        .map(|(n, item, held)| contract(&stored.record, *n, item, held.as_ref(), reveal))
-        .collect())
+    items.iter().map(|(n, item, held)| contract(&stored.record, *n, item, held.as_ref(), reveal)).collect()
 }
 
 /// The whole output contract of item `n` (from 1) of a record.

@@ -24,6 +24,16 @@ pub enum Kind {
     Query,
     /// A round of a session.
     Round,
+    /// One thing of one source.
+    Retrieve,
+    /// A citation that was given back.
+    Citation,
+    /// A search of a corpus.
+    Search,
+    /// What was packed before a session's first prompt.
+    Prefetch,
+    /// A call of a tool within a session.
+    Tool,
 }
 
 impl Kind {
@@ -32,6 +42,11 @@ impl Kind {
         match self {
             Kind::Query => "query",
             Kind::Round => "round",
+            Kind::Retrieve => "retrieve",
+            Kind::Citation => "citation",
+            Kind::Search => "search",
+            Kind::Prefetch => "prefetch",
+            Kind::Tool => "tool",
         }
     }
 }
@@ -84,6 +99,9 @@ pub struct Item {
     pub freshness: i16,
     /// What was asked for, where the item is no file.
     pub asked: Option<String>,
+    /// What the rest does not tell, where there is such: a [`Detail`](super::contract::Detail) as JSON text. It is hashed
+    /// as the text that it is.
+    pub detail: Option<String>,
 }
 
 /// One version of a file, as a record binds it.
@@ -127,6 +145,8 @@ struct ItemContent<'a> {
     authority: i16,
     freshness: i16,
     asked: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -157,6 +177,7 @@ pub fn canonical(record: &Record) -> Result<Vec<u8>> {
         authority: item.authority,
         freshness: item.freshness,
         asked: item.asked.as_deref(),
+        detail: item.detail.as_deref(),
     });
     let content = Content {
         tenant: record.tenant,
@@ -239,6 +260,7 @@ mod tests {
                     authority: 1,
                     freshness: 0,
                     asked: None,
+                    detail: None,
                 },
                 Item {
                     file: None,
@@ -247,6 +269,7 @@ mod tests {
                     authority: 1,
                     freshness: 2,
                     asked: Some("\0".into()),
+                    detail: None,
                 },
             ],
         }
@@ -271,7 +294,7 @@ mod tests {
 
     #[test]
     fn every_member_is_bound() {
-        let changes: [fn(&mut Record); 22] = [
+        let changes: [fn(&mut Record); 23] = [
             |r| r.tenant = 2,
             |r| r.id = Uuid::from_u128(8),
             |r| r.kind = "round".into(),
@@ -292,6 +315,7 @@ mod tests {
             |r| r.items[0].authority = 2,
             |r| r.items[0].freshness = 1,
             |r| r.items[1].asked = Some("a".into()),
+            |r| r.items[1].detail = Some("{}".into()),
             |r| r.items[0].file.as_mut().unwrap().path.push('x'),
             |r| r.items[0].file.as_mut().unwrap().sha256[31] = 0,
         ];

@@ -20,13 +20,17 @@ pub(super) fn insert(tx: &mut Tx, record: &Record, hash: &[u8]) -> Result<()> {
     let number = |value: fn(&FileVersion) -> i64| {
         record.items.iter().map(|item| item.file.as_ref().map_or(0, value)).collect::<Vec<i64>>()
     };
-    let asked: Map<String, Value> = (record.items.iter().enumerate())
-        .filter_map(|(i, item)| Some(((i + 1).to_string(), item.asked.clone()?.into())))
-        .collect();
+    let texts = |text: fn(&Item) -> Option<&String>| {
+        let texts = record.items.iter().enumerate();
+        let texts: Map<String, Value> =
+            texts.filter_map(|(i, item)| Some(((i + 1).to_string(), text(item)?.clone().into()))).collect();
+        serde_json::to_string(&texts).map_err(Error::internal)
+    };
+    let detailed = record.items.iter().any(|item| item.detail.is_some());
     sql_query(
         "insert into provenance (tenant_id, id, kind, key_id, session_id, round, position, previous, hash, created_at, \
-             slate, folder, recursive, request, file_ids, versions, statuses, matched_by, authorities, freshness, asked) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14::json, $15, $16, $17, $18, $19, $20, $21::json)",
+             slate, folder, recursive, request, file_ids, versions, statuses, matched_by, authorities, freshness, asked, details) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14::json, $15, $16, $17, $18, $19, $20, $21::json, $22::json)",
     )
     .bind::<BigInt, _>(record.tenant)
     .bind::<SqlUuid, _>(record.id)
@@ -48,7 +52,8 @@ pub(super) fn insert(tx: &mut Tx, record: &Record, hash: &[u8]) -> Result<()> {
     .bind::<Array<SmallInt>, _>(column(|item| item.matched_by))
     .bind::<Array<SmallInt>, _>(column(|item| item.authority))
     .bind::<Array<SmallInt>, _>(column(|item| item.freshness))
-    .bind::<Text, _>(serde_json::to_string(&asked).map_err(Error::internal)?)
+    .bind::<Text, _>(texts(|item| item.asked.as_ref())?)
+    .bind::<Nullable<Text>, _>(detailed.then(|| texts(|item| item.detail.as_ref())).transpose()?)
     .execute(tx.conn())?;
     Ok(())
 }
@@ -83,6 +88,8 @@ struct RecordRow {
     request: Option<String>,
     #[diesel(sql_type = Text)]
     asked: String,
+    #[diesel(sql_type = Nullable<Text>)]
+    details: Option<String>,
     #[diesel(sql_type = BigInt)]
     count: i64,
 }
@@ -95,11 +102,14 @@ pub(super) struct Stored {
     pub hash: Vec<u8>,
     /// The number of its items.
     pub count: i64,
+    /// What was asked for and the details, by the number of the item.
     asked: Map<String, Value>,
+    details: Map<String, Value>,
 }
 
 const RECORD: &str = "select id, kind, key_id, session_id, round, position, previous, hash, created_at, slate, folder, recursive, \
-        request::text as request, asked::text as asked, cardinality(statuses)::bigint as count \
+        request::text as request, asked::text as asked, \
+        details::text as details, cardinality(statuses)::bigint as count \
     from provenance where tenant_id = $1";
 
 fn stored(tenant: i64, row: RecordRow) -> Result<Stored> {
@@ -123,6 +133,7 @@ fn stored(tenant: i64, row: RecordRow) -> Result<Stored> {
         hash: row.hash,
         count: row.count,
         asked: serde_json::from_str(&row.asked).map_err(Error::internal)?,
+        details: serde_json::from_str(row.details.as_deref().unwrap_or("{}")).map_err(Error::internal)?,
     })
 }
 
@@ -178,8 +189,9 @@ struct ItemRow {
 const ITEM: &str =
     "i.n, i.file_id, i.version, i.status, i.matched_by, i.authority, i.freshness, i.path, i.size, i.sha256";
 
-fn item(row: ItemRow, asked: &Map<String, Value>) -> Item {
-    let asked = asked.get(&row.n.to_string()).and_then(Value::as_str).map(str::to_owned);
+fn item(row: ItemRow, stored: &Stored) -> Item {
+    let n = row.n.to_string();
+    let text = |of: &Map<String, Value>| of.get(&n).and_then(Value::as_str).map(str::to_owned);
     // An item whose version row is missing is told from one that never had a file by its number.
     let file = (row.file_id != 0).then(|| FileVersion {
         file_id: row.file_id,
@@ -194,7 +206,8 @@ fn item(row: ItemRow, asked: &Map<String, Value>) -> Item {
         matched_by: row.matched_by,
         authority: row.authority,
         freshness: row.freshness,
-        asked,
+        asked: text(&stored.asked),
+        detail: text(&stored.details),
     }
 }
 
@@ -206,7 +219,7 @@ pub(super) fn items(tx: &mut Tx, stored: &Stored) -> Result<Vec<Item>> {
     .bind::<BigInt, _>(tx.tenant())
     .bind::<SqlUuid, _>(stored.record.id)
     .load(tx.conn())?;
-    Ok(rows.into_iter().map(|row| item(row, &stored.asked)).collect())
+    Ok(rows.into_iter().map(|row| item(row, stored)).collect())
 }
 
 #[derive(QueryableByName)]
@@ -269,7 +282,7 @@ pub(super) fn held(
                 gone: row.gone,
                 lines: row.lines,
             });
-            (row.item.n, item(row.item, &stored.asked), held)
+            (row.item.n, item(row.item, stored), held)
         })
         .collect())
 }

@@ -185,6 +185,7 @@ impl FoundItem {
                 )
                 .code(),
                 asked: None,
+                detail: None,
             },
             FoundItem::Listing(listing) => {
                 named(&listing.asked, Mode::Subfolders, ItemStatus::Listing.code(), scope)
@@ -205,6 +206,7 @@ fn named(asked: &str, mode: Mode, status: i16, scope: &Scope) -> Item {
         authority: scope.authority.code(),
         freshness: Freshness::Unknown.code(),
         asked: Some(asked.to_owned()),
+        detail: None,
     }
 }
 

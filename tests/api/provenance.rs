@@ -207,13 +207,14 @@ async fn session(server: &Server, caller: &Caller) -> Uuid {
                     authority: 0,
                     freshness: 0,
                     asked: None,
+                    detail: None,
                 };
                 let missed = Item { file: None, status: 3, asked: Some("x\u{0}".into()), ..shown.clone() };
                 let new = NewRecord {
                     kind: Kind::Round,
                     link: Some(Link { session_id: session, round, position: i64::from(round), previous }),
-                    slate: &slate.name,
-                    folder: "docs",
+                    slate: Some(&slate.name),
+                    folder: Some("docs"),
                     recursive: false,
                     request: Some(&json!({"files": ["a.md", "x\u{0}"], "n": 0.1 + 0.2})),
                     items: vec![shown, missed],

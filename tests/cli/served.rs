@@ -64,6 +64,7 @@ impl Served {
     }
 
     pub fn client(&self, token: &str) -> Client {
+        slatebase::outbound::install_tls();
         Client {
             base: self.base.clone(),
             token: token.trim().into(),

@@ -17,6 +17,7 @@ const QUESTION: &str =
 /// # Errors
 /// When the server does not answer as it should.
 pub async fn play(base: &str, token: &str, out: &mut impl Write) -> anyhow::Result<()> {
+    crate::outbound::install_tls();
     let api = Api { client: Client::builder().no_proxy().build()?, base, token };
     let declaration = json!({
         "to": {"slate": "handbook", "folder": ""},

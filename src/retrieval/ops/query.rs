@@ -110,8 +110,8 @@ pub fn page(tx: &mut Tx, ctx: &Ctx, query: &Query, part: &Part) -> Result<Page> 
     let new = NewRecord {
         kind: Kind::Query,
         link: None,
-        slate: &scope.slate,
-        folder: scope.folder.as_str(),
+        slate: Some(&scope.slate),
+        folder: Some(scope.folder.as_str()),
         recursive: scope.recursive,
         request: Some(&query.sent),
         items: given.iter().map(|(item, status)| item.record(&scope, *status, ctx.now)).collect(),

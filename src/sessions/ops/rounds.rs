@@ -204,8 +204,8 @@ fn fetch(
     let record = NewRecord {
         kind: Kind::Round,
         link: Some(link),
-        slate: &session.slate,
-        folder: &session.folder,
+        slate: Some(&session.slate),
+        folder: Some(&session.folder),
         recursive: terms.recursive,
         request: Some(&request),
         items,

@@ -17,6 +17,7 @@ pub struct Caller {
 
 impl Caller {
     pub fn new(base: String, token: Option<String>) -> Caller {
+        slatebase::outbound::install_tls();
         Caller { base, token, client: reqwest::Client::builder().no_proxy().build().unwrap() }
     }
 

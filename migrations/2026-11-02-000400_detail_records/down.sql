@@ -1,0 +1,1 @@
+alter table provenance drop column details;
