@@ -17,7 +17,7 @@
 //! | [`provenance`] | the record of every response, chained, sealed, and verified |
 //! | [`outbound`] | requests to other hosts |
 //! | [`db`] | the doors to a connection, migrations, roles, and the embedded Postgres |
-//! | [`ctx`], [`error`], [`path`], [`item`], [`authority`], [`precondition`], [`yaml`], [`hex`] | plain types and functions that every feature may use |
+//! | [`ctx`], [`error`], [`path`], [`item`], [`authority`], [`precondition`], [`yaml`], [`schema`], [`hex`] | plain types and functions that every feature may use |
 //!
 //! Features import downward only: provenance, metatags, slates, folders, files, retrieval, sessions, lowest first. What
 //! takes more than one transaction, such as a request to another host between two, is in a feature's `runner`.
@@ -56,6 +56,7 @@ pub mod path;
 pub mod precondition;
 pub mod provenance;
 pub mod retrieval;
+pub mod schema;
 pub mod sessions;
 pub mod slates;
 pub mod tenants;

@@ -36,7 +36,8 @@ const CHAIN: &[&[&str]] = &[
 const APART: &[&str] = &["tenants", "idempotency"];
 
 /// Single files of plain types and functions, which anything may import.
-const PURE_ROOTS: &[&str] = &["authority", "ctx", "error", "hex", "item", "path", "precondition", "yaml"];
+const PURE_ROOTS: &[&str] =
+    &["authority", "ctx", "error", "hex", "item", "path", "precondition", "schema", "yaml"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
@@ -184,7 +185,8 @@ fn classify(names: &[&str], is_mod: bool) -> (String, Kind) {
         (_, Some("api")) => Api,
         (_, Some("ops")) => Ops,
         (_, Some("store")) => Store,
-        (_, Some("runner")) => Runner,
+        // The sources of `capability` are read by a runner, a file each.
+        (_, Some("runner" | "sources")) => Runner,
         // A folder of pure files, such as the modes, has a mod.rs of its own, which is as pure.
         _ => Pure,
     };

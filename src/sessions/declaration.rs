@@ -8,7 +8,7 @@ use crate::item::Mode;
 use crate::path::FolderPath;
 use crate::retrieval::limits::{AskedLimits, Limits};
 use crate::sessions::fields::is_heading;
-use crate::sessions::schema::RequestMatch;
+use crate::sessions::schema::compile_request_match;
 
 /// The most rounds that a session may have.
 pub const MAX_ROUNDS: u32 = 100;
@@ -27,7 +27,7 @@ pub struct Declaration {
     pub as_field: String,
     /// How many rounds may retrieve: 1 to 100.
     pub max_rounds: u32,
-    /// The schema that tells a request from an answer, as it was given; [`RequestMatch`] compiles it.
+    /// The schema that tells a request from an answer, as it was given; [`Schema`](crate::schema::Schema) compiles it.
     pub request_match: Value,
     /// The modes that the schema grants; at least one.
     pub granted: Vec<Mode>,
@@ -62,7 +62,7 @@ impl Declaration {
         let as_field = as_field.and_then(|value| heading(value, &mut errors));
         let max_rounds = max_rounds.and_then(|value| rounds(value, &mut errors));
         let compiled = request_match.and_then(|schema| {
-            let compiled = RequestMatch::compile(schema, &pointer(BASE, "requestMatch"));
+            let compiled = compile_request_match(schema, &pointer(BASE, "requestMatch"));
             compiled.map_err(|error| errors.push(error)).ok()
         });
         let recursive = flag(members, "recursive", &mut errors);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::sessions::schema::RequestMatch;
+use crate::schema::Schema;
 
 /// What an output is, in the words that go on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -88,7 +88,7 @@ impl Decision {
 }
 
 /// Decides what an output is, by the schema and the modes that it grants.
-pub fn decide(output: &Value, schema: &RequestMatch) -> Decision {
+pub fn decide(output: &Value, schema: &Schema) -> Decision {
     let candidate = match output {
         Value::String(text) => match only_value(text) {
             Some(value) => Cow::Owned(value),
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     fn decide_by(schema: Value, output: Value) -> Decision {
-        let schema = RequestMatch::compile(&schema, "").unwrap();
+        let schema = Schema::compile(&schema, "").unwrap();
         decide(&output, &schema)
     }
 

@@ -21,7 +21,7 @@ use crate::retrieval::request::{self, Parsed};
 use crate::sessions::machine::{self, Effect, Event, Status};
 use crate::sessions::output::{AnswerReason, Decision, DecisionKind, decide};
 use crate::sessions::render::{self, Aside, Held, Index, Repeat, Versions};
-use crate::sessions::schema::RequestMatch;
+use crate::sessions::schema::compile_request_match;
 use crate::sessions::store::{self, Entry, Lock, RoundRow, SessionRow};
 use crate::sessions::view::{Omitted, PastRound, RoundView};
 use crate::{provenance, retrieval};
@@ -52,7 +52,7 @@ pub fn submit(tx: &mut Tx, ctx: &Ctx, id: Uuid, new: &NewRound) -> Result<RoundV
     if let Some(taken) = taken(tx, &session.row, new)? {
         return rendered(tx, taken, ctx.now);
     }
-    let schema = RequestMatch::compile(&session.terms.request_match, "/retrieve/requestMatch")
+    let schema = compile_request_match(&session.terms.request_match, "/retrieve/requestMatch")
         .map_err(|wrong| Error::internal(anyhow::anyhow!("a stored schema: {}", wrong.detail)))?;
     let decision = decide(&new.output, &schema);
     let event = Event::Round { number: new.round, decision: decision.kind() };
