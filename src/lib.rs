@@ -13,14 +13,16 @@
 //! | [`tenants`], [`idempotency`] | who calls, and what a call that is sent twice is answered |
 //! | [`slates`], [`folders`], [`files`], [`metatags`] | the store of knowledge |
 //! | [`retrieval`] | a request, compiled to one search a mode; their union, within budgets |
+//! | [`corpora`], [`routes`], [`tools`] | the catalogue: what is packed before a model speaks, and what it may call |
 //! | [`sessions`] | the bounded loop of a model, as a pure state machine over durable rounds |
 //! | [`provenance`] | the record of every response, chained, sealed, and verified |
 //! | [`outbound`] | requests to other hosts |
 //! | [`db`] | the doors to a connection, migrations, roles, and the embedded Postgres |
 //! | [`ctx`], [`error`], [`path`], [`item`], [`authority`], [`precondition`], [`yaml`], [`schema`], [`hex`] | plain types and functions that every feature may use |
 //!
-//! Features import downward only: provenance, metatags, slates, folders, files, retrieval, sessions, lowest first. What
-//! takes more than one transaction, such as a request to another host between two, is in a feature's `runner`.
+//! Features import downward only: provenance, metatags, slates, folders, files, retrieval, corpora, routes,
+//! sessions, tools, lowest first. What takes more than one transaction, such as a request to another host between two, is
+//! in a feature's `runner`.
 //!
 //! # What always holds
 //!
@@ -41,6 +43,7 @@ pub mod app;
 pub mod authority;
 pub mod cli;
 pub mod config;
+pub mod corpora;
 pub mod ctx;
 pub mod db;
 pub mod error;
@@ -56,8 +59,10 @@ pub mod path;
 pub mod precondition;
 pub mod provenance;
 pub mod retrieval;
+pub mod routes;
 pub mod schema;
 pub mod sessions;
 pub mod slates;
 pub mod tenants;
+pub mod tools;
 pub mod yaml;

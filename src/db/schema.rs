@@ -23,6 +23,34 @@ diesel::table! {
 }
 
 diesel::table! {
+    catalog_versions (tenant_id, kind, id, version) {
+        tenant_id -> Int8,
+        kind -> Text,
+        id -> Text,
+        version -> Text,
+        document -> Json,
+        status -> Text,
+        revision -> Int8,
+        created_at -> Timestamptz,
+        updated_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    corpora (tenant_id, id) {
+        tenant_id -> Int8,
+        id -> Text,
+        document -> Json,
+        status -> Text,
+        slate -> Nullable<Text>,
+        folder -> Nullable<Text>,
+        revision -> Int8,
+        created_at -> Timestamptz,
+        updated_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     file_ids (tenant_id, id) {
         tenant_id -> Int8,
         id -> Int8,
@@ -283,6 +311,8 @@ diesel::table! {
 
 diesel::joinable!(api_keys -> tenants (tenant_id));
 diesel::joinable!(blobs -> tenants (tenant_id));
+diesel::joinable!(catalog_versions -> tenants (tenant_id));
+diesel::joinable!(corpora -> tenants (tenant_id));
 diesel::joinable!(provenance -> tenants (tenant_id));
 diesel::joinable!(session_seals -> tenants (tenant_id));
 diesel::joinable!(sessions -> tenants (tenant_id));
@@ -293,6 +323,8 @@ diesel::joinable!(tenant_settings -> tenants (tenant_id));
 diesel::allow_tables_to_appear_in_same_query!(
     api_keys,
     blobs,
+    catalog_versions,
+    corpora,
     file_ids,
     file_tags,
     file_versions,

@@ -72,6 +72,9 @@ pub fn configure(config: &mut ServiceConfig) {
         .configure(crate::folders::api::configure)
         .configure(crate::files::api::configure)
         .configure(crate::retrieval::api::configure)
+        .configure(crate::corpora::api::configure)
+        .configure(crate::routes::api::configure)
+        .configure(crate::tools::api::configure)
         .configure(crate::provenance::api::configure)
         .configure(crate::sessions::api::configure);
 }

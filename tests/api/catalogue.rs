@@ -108,6 +108,8 @@ async fn the_application_role_can_do_no_more_than_it_needs() {
             rights,
             [
                 "blobs: insert, select",
+                "catalog_versions: insert, select, update",
+                "corpora: delete, insert, select, update",
                 "file_ids: insert, select",
                 "file_tags: delete, insert, select, update",
                 "file_versions: insert, select",
@@ -226,6 +228,12 @@ async fn another_tenant_and_no_tenant_see_nothing() {
     let rounds = format!("/v1/sessions/{session}/rounds");
     acme.post(&rounds).json(json!({"output": {"files": ["a.md"]}})).await.expect(200);
     acme.post(&rounds).json(json!({"output": "the answer"})).await.expect(200);
+
+    acme.put("/v1/catalog/corpora/c")
+        .json(json!({"url": "slate:K/d", "status": "published"}))
+        .await
+        .expect(201);
+    acme.put("/v1/catalog/routes/r/1").json(json!({})).await.expect(201);
 
     let (acme, other) = (server.local(&acme).tenant.0, server.local(&other).tenant.0);
     let db = server.app.db.clone();

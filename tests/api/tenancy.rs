@@ -14,7 +14,7 @@ enum About {
     Service,
     /// Tenants and their keys: the operator's.
     Operator,
-    /// Something in a slate.
+    /// Something in a slate, or that the tenant has under a name.
     Slate,
     /// Something of the tenant's that belongs to no slate: others have their own.
     Tenant,
@@ -56,6 +56,11 @@ fn operation(id: &str) -> Operation {
         "patch_file" => of(Slate, &["write"], json!({"media_type": "text/plain"})),
         "move_folder" => of(Slate, &["write"], json!({"path": "elsewhere"})),
         "post_files" => of(Slate, &["write"], json!({"path": "new.md", "content": ""})),
+        "list_corpora" | "list_routes" | "list_capabilities" => of(Tenant, reads, Value::Null),
+        "get_corpus" | "get_route" | "get_capability" => of(Slate, reads, Value::Null),
+        "put_corpus" => of(Slate, &["admin"], json!({"url": "slate:{slate}/d", "status": "published"})),
+        "put_route" | "put_capability" => of(Slate, &["admin"], json!({})),
+        "delete_corpus" => of(Slate, &["admin"], Value::Null),
         "query_slate" => of(Slate, &["retrieve"], json!({"request": {"glob": "*"}})),
         "create_session" => {
             let declaration = json!({"to": {"slate": "{slate}", "folder": ""}, "as": "D", "maxRounds": 1, "requestMatch": request_match});
@@ -79,6 +84,8 @@ struct Names {
     slate: String,
     session: String,
     record: String,
+    /// Of a corpus, a route, a capability, and of a version of these.
+    entry: String,
 }
 
 impl Names {
@@ -89,6 +96,9 @@ impl Names {
         } else {
             "d/a.md"
         };
+        let text = ["{corpus_id}", "{route_id}", "{route_version}", "{capability_id}", "{version}"]
+            .iter()
+            .fold(text.to_owned(), |text, name| text.replace(name, &self.entry));
         (text
             .replace("{tenant}", &self.tenant)
             .replace("{key_id}", &self.key)
@@ -104,6 +114,7 @@ impl Names {
             slate: "Nope".into(),
             session: "01890000-0000-7000-8000-000000000000".into(),
             record: "01890000-0000-7000-8000-000000000000.1".into(),
+            entry: "nope".into(),
         }
     }
 }
@@ -169,16 +180,24 @@ async fn world() -> World {
     let query = calls_named("query_slate").by(&acme, &names).await.ok(200);
     let record = query["items"][0]["provenance_id"].as_str().unwrap().to_owned();
     let document = acme.get("/openapi.json").await.ok(200);
-    World { server, names: Names { session, record, ..names }, document }
+    let names = Names { session, record, entry: "hushed".into(), ..names };
+    for id in ["put_corpus", "put_route", "put_capability"] {
+        calls_named(id).by(&acme, &names).await.expect(201);
+    }
+    World { server, names, document }
 }
 
 fn calls_named(id: &str) -> Call {
     let path = match id {
         "create_session" => "/v1/sessions",
         "query_slate" => "/v1/slates/{slate}/query",
+        "put_corpus" => "/v1/catalog/corpora/{corpus_id}",
+        "put_route" => "/v1/catalog/routes/{route_id}/{route_version}",
+        "put_capability" => "/v1/catalog/capabilities/{capability_id}/{version}",
         _ => unreachable!(),
     };
-    Call { method: "POST".into(), path: path.into(), id: id.into() }
+    let method = if id.starts_with("put_") { "PUT" } else { "POST" };
+    Call { method: method.into(), path: path.into(), id: id.into() }
 }
 
 #[tokio::test]
@@ -230,12 +249,17 @@ async fn a_key_without_the_scope_is_403() {
     }
 }
 
+/// What makes a thing of any name, in whoever's tenant it is called.
+const MAKERS: &[&str] = &["put_slate", "put_corpus", "put_route", "put_capability"];
+
 /// Whoever may not see a thing is told what they are told of a thing that never was; and no list shows it.
 async fn sees_nothing(world: &World, caller: &Caller, own: &[&str]) {
     for call in calls(&world.document) {
         let about = operation(&call.id).about;
         match about {
             About::Service | About::Operator => continue,
+            // Anyone may make a thing of any name, in their own tenant.
+            _ if own.contains(&call.id.as_str()) => continue,
             About::Tenant => {
                 let reply = call.by(caller, &world.names).await;
                 assert!(reply.status < 300, "{}: {}", call.id, reply.text());
@@ -243,8 +267,6 @@ async fn sees_nothing(world: &World, caller: &Caller, own: &[&str]) {
                     assert!(!reply.text().contains(hidden), "{} shows {hidden}: {}", call.id, reply.text());
                 }
             }
-            // Anyone may make a slate of any name, in their own tenant.
-            About::Slate if own.contains(&call.id.as_str()) => continue,
             About::Slate => {
                 let foreign = call.by(caller, &world.names).await;
                 let unknown = call.by(caller, &Names::unknown()).await;
@@ -265,7 +287,7 @@ async fn sees_nothing(world: &World, caller: &Caller, own: &[&str]) {
 async fn another_tenants_things_do_not_exist() {
     let world = world().await;
     let other = world.server.tenant("other").await;
-    sees_nothing(&world, &other, &["put_slate"]).await;
+    sees_nothing(&world, &other, MAKERS).await;
 }
 
 #[tokio::test]
@@ -273,7 +295,10 @@ async fn a_key_bound_to_another_slate_sees_no_other() {
     let world = world().await;
     let scopes = ["read", "write", "retrieve", "admin"];
     let bound = world.server.key("acme", json!({"scopes": scopes, "slates": ["Open"]})).await;
-    sees_nothing(&world, &bound, &[]).await;
+    // Routes and capabilities are the tenant's, and lie in no slate.
+    let named =
+        ["get_route", "put_route", "get_capability", "put_capability", "list_routes", "list_capabilities"];
+    sees_nothing(&world, &bound, &named).await;
     bound.get("/v1/slates/Open").await.expect(200);
     let slates = bound.get("/v1/slates").await.ok(200);
     assert_eq!(slates["items"].as_array().unwrap().len(), 1);
@@ -285,7 +310,7 @@ async fn nothing_of_the_refused_calls_changed_anything() {
     let acme = world.server.key("acme", json!({"scopes": ["read", "retrieve"]})).await;
     let before = acme.get("/v1/slates/K/folders/d").await.ok(200);
     let other = world.server.tenant("other").await;
-    sees_nothing(&world, &other, &["put_slate"]).await;
+    sees_nothing(&world, &other, MAKERS).await;
     assert_eq!(acme.get("/v1/slates/K/folders/d").await.ok(200), before);
     let session = acme.get(&format!("/v1/sessions/{}", world.names.session)).await.ok(200);
     assert_eq!((&session["status"], &session["round"]), (&json!("open"), &json!(0)));
@@ -293,6 +318,7 @@ async fn nothing_of_the_refused_calls_changed_anything() {
 
 /// What the REST contract lists, by method and path.
 const CONTRACT: &[&str] = &[
+    "DELETE /v1/catalog/corpora/{corpus_id}",
     "DELETE /v1/sessions/{id}",
     "DELETE /v1/slates/{slate}",
     "DELETE /v1/slates/{slate}/files/{path}",
@@ -304,6 +330,12 @@ const CONTRACT: &[&str] = &[
     "GET /metrics",
     "GET /openapi.json",
     "GET /readyz",
+    "GET /v1/catalog/capabilities",
+    "GET /v1/catalog/capabilities/{capability_id}/{version}",
+    "GET /v1/catalog/corpora",
+    "GET /v1/catalog/corpora/{corpus_id}",
+    "GET /v1/catalog/routes",
+    "GET /v1/catalog/routes/{route_id}/{route_version}",
     "GET /v1/provenance/{id}",
     "GET /v1/sessions",
     "GET /v1/sessions/{id}",
@@ -334,6 +366,9 @@ const CONTRACT: &[&str] = &[
     "POST /v1/slates/{slate}/query",
     "POST /v1/tenants",
     "POST /v1/tenants/{tenant}/keys",
+    "PUT /v1/catalog/capabilities/{capability_id}/{version}",
+    "PUT /v1/catalog/corpora/{corpus_id}",
+    "PUT /v1/catalog/routes/{route_id}/{route_version}",
     "PUT /v1/settings",
     "PUT /v1/slates/{slate}",
     "PUT /v1/slates/{slate}/files/{path}",

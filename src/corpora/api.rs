@@ -1,0 +1,148 @@
+//! The corpora of the catalogue over HTTP (corpora, "Corpus").
+
+use actix_web::http::header::ETAG;
+use actix_web::{HttpResponse, delete, get, put, web};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use utoipa_actix_web::service_config::ServiceConfig;
+
+use super::corpus::{Corpus, NewCorpus};
+use super::entry::{Id, Status};
+use super::ops;
+use crate::app::App;
+use crate::error::{Error, Result};
+use crate::http::auth::{Admin, ReadOrRetrieve};
+use crate::http::conditional::{self, ConditionHeaders, Conditions};
+use crate::http::json::Body;
+use crate::http::page::{self, Page, PageQuery};
+use crate::http::query::Query;
+
+/// Registers the operations.
+pub fn configure(config: &mut ServiceConfig) {
+    config.service(list_corpora).service(get_corpus).service(put_corpus).service(delete_corpus);
+}
+
+/// A corpus, for the OpenAPI document: the use case checks it, and keeps what else a row has.
+#[derive(ToSchema)]
+#[schema(as = NewCorpus)]
+#[allow(dead_code, reason = "it describes JSON")]
+struct CorpusSchema {
+    /// For people.
+    #[schema(example = "Policies")]
+    display_name: Option<String>,
+    /// For people.
+    #[schema(example = "legal")]
+    owner: Option<String>,
+    /// The gateway: an `http` or `https` URL, or `slate:<slate>/<folder>` for one that this service serves itself.
+    #[schema(example = "slate:Knowledge/policies")]
+    url: String,
+    /// The name of the index at a gateway that serves several; by default the corpus id.
+    #[schema(example = "policy-engine")]
+    collection: Option<String>,
+    /// The name of a stored secret, which is sent as a bearer token; null or `none` for none.
+    #[schema(example = json!(null))]
+    auth: Option<String>,
+    /// Whether it is used.
+    #[schema(default = "draft", example = "published")]
+    status: Option<Status>,
+    /// For how many seconds the gateway may take: at most 60.
+    #[schema(default = 5, example = 5)]
+    timeout_seconds: Option<f64>,
+    /// How many passages a search of a slate gives at most: 1 to 100.
+    #[schema(default = 20, example = 20)]
+    max_chunks: Option<u32>,
+}
+
+/// A corpus of the catalogue.
+#[derive(ToSchema)]
+#[schema(as = Corpus)]
+#[allow(dead_code, reason = "it describes JSON")]
+struct CorpusView {
+    /// What a route's `scope` points at.
+    corpus_id: Id,
+    /// All members as they were given.
+    #[serde(flatten)]
+    row: CorpusSchema,
+    /// When it was made.
+    created_at: chrono::DateTime<chrono::Utc>,
+    /// When it last changed.
+    updated_at: chrono::DateTime<chrono::Utc>,
+}
+
+/// List the corpora
+///
+/// By id; of those in slates, the ones that the key may touch.
+#[utoipa::path(operation_id = "list_corpora", tag = "catalog", params(PageQuery),
+    responses((status = 200, description = "A page of corpora", body = Page<CorpusView>)))]
+#[get("/catalog/corpora")]
+async fn list_corpora(
+    ReadOrRetrieve(ctx): ReadOrRetrieve,
+    app: web::Data<App>,
+    Query(page): Query<PageQuery>,
+) -> Result<HttpResponse> {
+    let after: Option<String> = page::open(page.cursor.as_deref())?;
+    let limit = page.limit;
+    let rows =
+        app.db.tenant(ctx.tenant, move |tx| ops::list(tx, &ctx, after.as_deref(), limit.rows())).await?;
+    let page = Page::cut(rows, limit, |last| last.row.id.as_str().to_owned());
+    Ok(HttpResponse::Ok().json(page.map(|corpus: Corpus| corpus.view())))
+}
+
+/// Get a corpus
+///
+/// The row as it was given, members that the service does not know included.
+#[utoipa::path(operation_id = "get_corpus", tag = "catalog",
+    params(("corpus_id" = String, Path, description = "The corpus's id", example = "policy-engine"), ConditionHeaders),
+    responses((status = 200, description = "The corpus", body = CorpusView,
+        headers(("ETag" = String, description = "Changes with the corpus")))))]
+#[get("/catalog/corpora/{corpus_id}")]
+async fn get_corpus(
+    ReadOrRetrieve(ctx): ReadOrRetrieve,
+    app: web::Data<App>,
+    id: web::Path<String>,
+    Conditions(conditions): Conditions,
+) -> Result<HttpResponse> {
+    let corpus = app.db.tenant(ctx.tenant, move |tx| ops::get(tx, &ctx, &id)).await?;
+    conditional::json(&conditions, &corpus.etag(), &corpus.view())
+}
+
+/// Make a corpus, or set it
+///
+/// The body gives the whole row. Members that the service does not know are kept and given back. A published corpus in a
+/// slate has its passages indexed before this answers, and kept in step with its files from then on.
+#[utoipa::path(operation_id = "put_corpus", tag = "catalog",
+    params(("corpus_id" = String, Path, description = "The corpus's id", example = "policy-engine"), ConditionHeaders),
+    request_body = CorpusSchema,
+    responses((status = 200, description = "It was there", body = CorpusView),
+              (status = 201, description = "It was made", body = CorpusView)))]
+#[put("/catalog/corpora/{corpus_id}")]
+async fn put_corpus(
+    Admin(ctx): Admin,
+    app: web::Data<App>,
+    id: web::Path<String>,
+    Conditions(conditions): Conditions,
+    Body(document): Body<Map<String, Value>>,
+) -> Result<HttpResponse> {
+    let id = Id::parse(&id).map_err(|error| Error::invalid_at("", format!("the corpus's id {error}")))?;
+    let new = NewCorpus::parse(id, document)?;
+    let (corpus, made) = app.db.tenant(ctx.tenant, move |tx| ops::put(tx, &ctx, &new, &conditions)).await?;
+    let mut response = if made { HttpResponse::Created() } else { HttpResponse::Ok() };
+    Ok(response.insert_header((ETAG, corpus.etag())).json(corpus.view()))
+}
+
+/// Delete a corpus
+///
+/// Its files stay. Routes that name it fail closed from then on.
+#[utoipa::path(operation_id = "delete_corpus", tag = "catalog",
+    params(("corpus_id" = String, Path, description = "The corpus's id", example = "policy-engine"), ConditionHeaders),
+    responses((status = 204, description = "Deleted")))]
+#[delete("/catalog/corpora/{corpus_id}")]
+async fn delete_corpus(
+    Admin(ctx): Admin,
+    app: web::Data<App>,
+    id: web::Path<String>,
+    Conditions(conditions): Conditions,
+) -> Result<HttpResponse> {
+    app.db.tenant(ctx.tenant, move |tx| ops::delete(tx, &ctx, &id, &conditions)).await?;
+    Ok(HttpResponse::NoContent().finish())
+}

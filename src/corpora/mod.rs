@@ -1,0 +1,14 @@
+//! Corpora: what knowledge a route may pack before its model speaks (corpora, "Corpus").
+//!
+//! A [`corpus`] is a row of the tenant's catalogue, kept as it was given. Its `url` is a gateway at another host, or
+//! `slate:<slate>/<folder>`: a corpus that this service serves itself. [`entry`] holds what all rows of the catalogue have
+//! in common.
+//!
+//! What always holds: only a published corpus is ever used; a corpus in a slate is seen by those keys alone that may touch
+//! the slate.
+
+pub mod api;
+pub mod corpus;
+pub mod entry;
+pub mod ops;
+mod store;
