@@ -12,6 +12,7 @@
 //! | [`http`] | callers, problems, pages, conditions, idempotency, the API document, the running server |
 //! | [`tenants`], [`idempotency`] | who calls, and what a call that is sent twice is answered |
 //! | [`slates`], [`folders`], [`files`], [`metatags`] | the store of knowledge |
+//! | [`passages`] | the files of published corpora, cut into passages and searched |
 //! | [`retrieval`] | a request, compiled to one search a mode; their union, within budgets |
 //! | [`corpora`], [`routes`], [`tools`] | the catalogue: what is packed before a model speaks, and what it may call |
 //! | [`sessions`] | the bounded loop of a model, as a pure state machine over durable rounds |
@@ -55,6 +56,7 @@ pub mod idempotency;
 pub mod item;
 pub mod metatags;
 pub mod outbound;
+pub mod passages;
 pub mod path;
 pub mod precondition;
 pub mod provenance;

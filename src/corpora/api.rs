@@ -1,25 +1,35 @@
 //! The corpora of the catalogue over HTTP (corpora, "Corpus").
 
 use actix_web::http::header::ETAG;
-use actix_web::{HttpResponse, delete, get, put, web};
-use serde_json::{Map, Value};
+use actix_web::{HttpResponse, delete, get, post, put, web};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
+use uuid::Uuid;
 
+use super::chunk::Chunk;
 use super::corpus::{Corpus, NewCorpus};
 use super::entry::{Id, Status};
-use super::ops;
+use super::ops::{self, gateway};
 use crate::app::App;
+use crate::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::http::auth::{Admin, ReadOrRetrieve};
+use crate::http::auth::{Admin, ReadOrRetrieve, Retrieve};
 use crate::http::conditional::{self, ConditionHeaders, Conditions};
-use crate::http::json::Body;
+use crate::http::json::{Body, OptionalBody};
 use crate::http::page::{self, Page, PageQuery};
 use crate::http::query::Query;
 
 /// Registers the operations.
 pub fn configure(config: &mut ServiceConfig) {
+    config.service(search).service(search_gateway);
     config.service(list_corpora).service(get_corpus).service(put_corpus).service(delete_corpus);
+}
+
+/// Registers the search of one corpus, whose path is not below `/v1`.
+pub fn configure_search(config: &mut ServiceConfig) {
+    config.service(search_corpus);
 }
 
 /// A corpus, for the OpenAPI document: the use case checks it, and keeps what else a row has.
@@ -145,4 +155,90 @@ async fn delete_corpus(
 ) -> Result<HttpResponse> {
     app.db.tenant(ctx.tenant, move |tx| ops::delete(tx, &ctx, &id, &conditions)).await?;
     Ok(HttpResponse::NoContent().finish())
+}
+
+#[derive(Default, Deserialize, ToSchema)]
+#[schema(as = Search, example = json!({"collection": "policy-engine", "goal": {"question": "Why was I charged $42?"}}))]
+#[serde(deny_unknown_fields)]
+struct SearchBody {
+    /// A published corpus in a slate, by its id or its index name; left out, the one that the path names.
+    #[serde(default)]
+    #[schema(example = "policy-engine")]
+    collection: Option<String>,
+    /// What is sought: a text, or an object of which all texts count, at any depth. Left out, the corpus's first passages
+    /// are given, in order.
+    #[serde(default)]
+    #[schema(value_type = Option<Value>, example = json!({"question": "Why was I charged $42?"}))]
+    goal: Option<Value>,
+}
+
+/// What a search gave.
+#[derive(Serialize, ToSchema)]
+struct Found {
+    /// The best first; of as good ones, by path and place.
+    chunks: Vec<Chunk>,
+    /// The record, whose item n is chunk n; absent where there are no chunks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record_id: Option<Uuid>,
+}
+
+async fn find(ctx: Ctx, app: &App, body: SearchBody, named: Option<String>) -> Result<HttpResponse> {
+    let named = body.collection.or(named);
+    let collection = named.ok_or_else(|| Error::invalid_at("/collection", "must name a corpus"))?;
+    let goal = body.goal.unwrap_or_else(|| json!({}));
+    if !goal.is_string() && !goal.is_object() {
+        return Err(Error::invalid_at("/goal", "must be a text or an object"));
+    }
+    let sent = json!({"collection": collection, "goal": goal});
+    let answer =
+        app.db.tenant(ctx.tenant, move |tx| gateway::search(tx, &ctx, &collection, &goal, &sent)).await?;
+    Ok(HttpResponse::Ok().json(Found { chunks: answer.chunks, record_id: answer.record }))
+}
+
+/// Search a corpus
+///
+/// Any of the goal's words may match; the rarer a word is in the corpus, the more it counts. A goal that ranks nothing gives
+/// the first passages, in order.
+#[utoipa::path(operation_id = "search_collection", tag = "gateway", request_body = SearchBody,
+    responses((status = 200, description = "Its best passages", body = Found),
+              (status = 404, description = "There is no such corpus, or it is not published, or lies in no slate")))]
+#[post("/search")]
+async fn search(
+    Retrieve(ctx): Retrieve,
+    app: web::Data<App>,
+    OptionalBody(body): OptionalBody<SearchBody>,
+) -> Result<HttpResponse> {
+    find(ctx, &app, body.unwrap_or_default(), None).await
+}
+
+/// Search a corpus, at a gateway of a name
+///
+/// The name stands for the corpus where the body names none.
+#[utoipa::path(operation_id = "search_gateway", tag = "gateway", request_body = SearchBody,
+    params(("gateway" = String, Path, description = "Any name, or a corpus", example = "assistant")),
+    responses((status = 200, description = "Its best passages", body = Found)))]
+#[post("/search/{gateway}")]
+async fn search_gateway(
+    Retrieve(ctx): Retrieve,
+    app: web::Data<App>,
+    gateway: web::Path<String>,
+    OptionalBody(body): OptionalBody<SearchBody>,
+) -> Result<HttpResponse> {
+    find(ctx, &app, body.unwrap_or_default(), Some(gateway.into_inner())).await
+}
+
+/// Search the corpus of a path
+///
+/// As the other two, for runtimes that have a gateway for each corpus.
+#[utoipa::path(operation_id = "search_corpus", tag = "gateway", request_body = SearchBody,
+    params(("corpus_id" = String, Path, description = "The corpus's id", example = "policy-engine")),
+    responses((status = 200, description = "Its best passages", body = Found)))]
+#[post("/{corpus_id}/search")]
+async fn search_corpus(
+    Retrieve(ctx): Retrieve,
+    app: web::Data<App>,
+    id: web::Path<String>,
+    OptionalBody(body): OptionalBody<SearchBody>,
+) -> Result<HttpResponse> {
+    find(ctx, &app, body.unwrap_or_default(), Some(id.into_inner())).await
 }

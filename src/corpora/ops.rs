@@ -1,14 +1,20 @@
 //! What is done with corpora.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::corpus::{Corpus, NewCorpus};
-use super::entry::Id;
+use super::entry::{Id, Status};
 use super::store::{self, CorpusRow};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Error, Result};
 use crate::precondition::Preconditions;
+use crate::slates::Slate;
+use crate::{passages, slates};
+
+pub mod gateway;
 
 fn corpus(row: CorpusRow) -> Result<Corpus> {
     let Value::Object(document) = row.document else {
@@ -36,10 +42,24 @@ fn look(tx: &mut Tx, ctx: &Ctx, id: &str, lock: bool) -> Result<Option<Corpus>> 
     Ok(found.filter(|corpus| corpus.row.slate().is_none_or(|(slate, _)| ctx.sees(slate))))
 }
 
-/// The same, where it must be.
+/// The corpus of this id; else the first published one in a slate that has it as its index name.
 ///
 /// # Errors
-/// [`Code::NotFound`](crate::error::Code::NotFound).
+/// Those of the database.
+pub fn find_collection(tx: &mut Tx, ctx: &Ctx, name: &str) -> Result<Option<Corpus>> {
+    if let Some(corpus) = find(tx, ctx, name)? {
+        return Ok(Some(corpus));
+    }
+    if name.contains('\0') {
+        return Ok(None);
+    }
+    store::find_collection(tx, ctx.slates.as_deref(), name)?.map(corpus).transpose()
+}
+
+/// The corpus of this id.
+///
+/// # Errors
+/// [`Code::NotFound`](crate::error::Code::NotFound) when there is none, or the key may not touch its slate.
 pub fn get(tx: &mut Tx, ctx: &Ctx, id: &str) -> Result<Corpus> {
     find(tx, ctx, id)?.ok_or_else(Error::not_found)
 }
@@ -66,11 +86,39 @@ pub fn put(tx: &mut Tx, ctx: &Ctx, new: &NewCorpus, conditions: &Preconditions) 
         ctx.slate(slate)?;
     }
     conditions.check_write(there.as_ref().map(Corpus::etag).as_deref())?;
-    match there {
-        Some(there) if there.row == *new => Ok((there, false)),
-        Some(_) => Ok((corpus(store::update(tx, new, ctx.now)?)?, false)),
-        None => Ok((corpus(store::insert(tx, new, ctx.now)?)?, true)),
+    let made = there.is_none();
+    let before = match there {
+        Some(there) if there.row == *new => return Ok((there, false)),
+        there => there.and_then(|there| served(&there.row)),
+    };
+    let after = served(new);
+    if before != after {
+        passages::ops::hold_roots_alone(tx)?;
     }
+    let row = if made { store::insert(tx, new, ctx.now)? } else { store::update(tx, new, ctx.now)? };
+    if before != after {
+        index(tx, ctx, before.into_iter().chain(after))?;
+    }
+    Ok((corpus(row)?, made))
+}
+
+/// The slate and folder whose files have passages for this corpus.
+fn served(row: &NewCorpus) -> Option<(String, String)> {
+    let (slate, folder) = row.slate().filter(|_| row.status == Status::Published)?;
+    Some((slate.to_owned(), folder.to_owned()))
+}
+
+/// Has the files in these slates' published corpora cut to passages, and no others. Whoever writes files to one of the
+/// slates waits.
+fn index(tx: &mut Tx, ctx: &Ctx, places: impl Iterator<Item = (String, String)>) -> Result<()> {
+    let slates: BTreeSet<String> = places.map(|(slate, _)| slate).collect();
+    for name in slates {
+        tx.without_timeout()?;
+        let slate = slates::ops::find_to_set(tx, ctx, &name)?;
+        let folders = store::published_folders(tx, &name)?;
+        passages::ops::set_roots(tx, &name, slate.as_ref().map(Slate::home), &folders)?;
+    }
+    Ok(())
 }
 
 /// Deletes a corpus. Routes that name it fail closed from then on.
@@ -81,5 +129,10 @@ pub fn put(tx: &mut Tx, ctx: &Ctx, new: &NewCorpus, conditions: &Preconditions) 
 pub fn delete(tx: &mut Tx, ctx: &Ctx, id: &str, conditions: &Preconditions) -> Result<()> {
     let there = look(tx, ctx, id, true)?.ok_or_else(Error::not_found)?;
     conditions.check_write(Some(&there.etag()))?;
-    store::delete(tx, id)
+    let before = served(&there.row);
+    if before.is_some() {
+        passages::ops::hold_roots_alone(tx)?;
+    }
+    store::delete(tx, id)?;
+    index(tx, ctx, before.into_iter())
 }

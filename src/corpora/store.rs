@@ -5,6 +5,7 @@ use diesel::prelude::*;
 use serde_json::Value;
 
 use super::corpus::NewCorpus;
+use super::entry::Status;
 use crate::db::Tx;
 use crate::db::schema::corpora;
 use crate::error::Result;
@@ -27,6 +28,20 @@ pub(super) fn find(tx: &mut Tx, id: &str, lock: bool) -> Result<Option<CorpusRow
         .select(CorpusRow::as_select());
     let row = if lock { query.for_update().first(tx.conn()) } else { query.first(tx.conn()) };
     Ok(row.optional()?)
+}
+
+/// The first published corpus in a slate (of those in `only`) that has this index name.
+pub(super) fn find_collection(tx: &mut Tx, only: Option<&[String]>, name: &str) -> Result<Option<CorpusRow>> {
+    let mut query = corpora::table
+        .filter(corpora::tenant_id.eq(tx.tenant()).and(corpora::collection.eq(name)))
+        .filter(corpora::status.eq(Status::Published.as_str()).and(corpora::slate.is_not_null()))
+        .select(CorpusRow::as_select())
+        .order(corpora::id)
+        .into_boxed();
+    if let Some(names) = only {
+        query = query.filter(corpora::slate.eq_any(names.to_vec()));
+    }
+    Ok(query.first(tx.conn()).optional()?)
 }
 
 /// By id; those of slates that are not among `only` are left out.
@@ -59,6 +74,7 @@ pub(super) fn insert(tx: &mut Tx, new: &NewCorpus, now: DateTime<Utc>) -> Result
             corpora::id.eq(new.id.as_str()),
             corpora::document.eq(Value::Object(new.document.clone())),
             corpora::status.eq(new.status.as_str()),
+            corpora::collection.eq(&new.collection),
             corpora::slate.eq(slate),
             corpora::folder.eq(folder),
             corpora::created_at.eq(now),
@@ -76,6 +92,7 @@ pub(super) fn update(tx: &mut Tx, new: &NewCorpus, now: DateTime<Utc>) -> Result
         .set((
             corpora::document.eq(Value::Object(new.document.clone())),
             corpora::status.eq(new.status.as_str()),
+            corpora::collection.eq(&new.collection),
             corpora::slate.eq(slate),
             corpora::folder.eq(folder),
             corpora::revision.eq(corpora::revision + 1),
@@ -90,4 +107,16 @@ pub(super) fn delete(tx: &mut Tx, id: &str) -> Result<()> {
     diesel::delete(corpora::table.filter(corpora::tenant_id.eq(tx.tenant()).and(corpora::id.eq(id))))
         .execute(tx.conn())?;
     Ok(())
+}
+
+/// The folders of the slate that published corpora lie in, each once.
+pub(super) fn published_folders(tx: &mut Tx, slate: &str) -> Result<Vec<String>> {
+    let folders: Vec<Option<String>> = corpora::table
+        .filter(corpora::tenant_id.eq(tx.tenant()).and(corpora::slate.eq(slate)))
+        .filter(corpora::status.eq(Status::Published.as_str()))
+        .select(corpora::folder)
+        .distinct()
+        .order(corpora::folder)
+        .load(tx.conn())?;
+    Ok(folders.into_iter().flatten().collect())
 }

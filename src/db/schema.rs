@@ -1,5 +1,11 @@
 // @generated automatically by Diesel CLI.
 
+pub mod sql_types {
+    #[derive(diesel::sql_types::SqlType)]
+    #[diesel(postgres_type(name = "tsvector", schema = "pg_catalog"))]
+    pub struct Tsvector;
+}
+
 diesel::table! {
     api_keys (tenant_id, id) {
         tenant_id -> Int8,
@@ -47,6 +53,7 @@ diesel::table! {
         revision -> Int8,
         created_at -> Timestamptz,
         updated_at -> Timestamptz,
+        collection -> Text,
     }
 }
 
@@ -147,6 +154,34 @@ diesel::table! {
         body -> Nullable<Bytea>,
         lease_until -> Timestamptz,
         created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    passage_roots (tenant_id, id) {
+        tenant_id -> Int8,
+        id -> Int8,
+        slate -> Text,
+        path -> Text,
+    }
+}
+
+diesel::table! {
+    use diesel::sql_types::*;
+    use super::sql_types::Tsvector;
+
+    passages (tenant_id, file_id, root_id, position) {
+        tenant_id -> Int8,
+        root_id -> Int8,
+        file_id -> Int8,
+        position -> Int4,
+        path -> Text,
+        title -> Text,
+        heading -> Text,
+        text -> Text,
+        first_line -> Int4,
+        last_line -> Int4,
+        tsv -> Tsvector,
     }
 }
 
@@ -267,6 +302,7 @@ diesel::table! {
         created_at -> Timestamptz,
         updated_at -> Timestamptz,
         deleted_at -> Nullable<Timestamptz>,
+        language -> Text,
     }
 }
 
@@ -313,6 +349,7 @@ diesel::joinable!(api_keys -> tenants (tenant_id));
 diesel::joinable!(blobs -> tenants (tenant_id));
 diesel::joinable!(catalog_versions -> tenants (tenant_id));
 diesel::joinable!(corpora -> tenants (tenant_id));
+diesel::joinable!(passage_roots -> tenants (tenant_id));
 diesel::joinable!(provenance -> tenants (tenant_id));
 diesel::joinable!(session_seals -> tenants (tenant_id));
 diesel::joinable!(sessions -> tenants (tenant_id));
@@ -331,6 +368,8 @@ diesel::allow_tables_to_appear_in_same_query!(
     files,
     folders,
     idempotency_keys,
+    passage_roots,
+    passages,
     provenance,
     rounds,
     session_context,

@@ -21,6 +21,7 @@ use crate::db::Tx;
 use crate::error::{Code, Error, FieldError, Result};
 use crate::folders;
 use crate::metatags::{self, Tags, terms};
+use crate::passages::{self, File};
 use crate::path::{FilePath, FolderPath};
 use crate::precondition::Preconditions;
 use crate::slates::{self, Slate};
@@ -109,6 +110,7 @@ fn write_batch(tx: &mut Tx, ctx: &Ctx, slate: &Slate, writes: Vec<Write>) -> Res
     store_entries(tx, slate, &all, ctx.now)?;
     let there: Vec<&str> = all.iter().map(|entry| entry.write.path.as_str()).collect();
     let mut heads = store::heads(tx, slate.id, &there, false)?;
+    cut(tx, slate, &all, &heads)?;
     let mut answers: Vec<Option<Result<Written>>> = writes.iter().map(|_| None).collect();
     for (place, entry) in &entries {
         let head = heads.remove(entry.write.path.as_str()).ok_or_else(Error::not_found)?;
@@ -119,6 +121,20 @@ fn write_batch(tx: &mut Tx, ctx: &Ctx, slate: &Slate, writes: Vec<Write>) -> Res
         answers[place] = Some(Err(error));
     }
     Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(Error::not_found()))).collect())
+}
+
+/// Has the passages follow what was written.
+fn cut(tx: &mut Tx, slate: &Slate, entries: &[&Entry], heads: &HashMap<String, Head>) -> Result<()> {
+    if !passages::ops::are_kept(tx, &slate.name)? {
+        return Ok(());
+    }
+    let written = entries.iter().filter(|entry| entry.contents_differ() || entry.settings_differ());
+    let files = written.filter_map(|entry| {
+        let head = heads.get(entry.write.path.as_str())?;
+        let text = std::str::from_utf8(&entry.write.contents).ok().filter(|_| head.is_text && !head.hidden);
+        Some(File { id: head.id, path: &head.path, media_type: &head.media_type, text })
+    });
+    passages::ops::put(tx, slate.home(), &files.collect::<Vec<_>>())
 }
 
 fn check(write: &Write, slate: &Slate) -> Result<()> {
@@ -287,6 +303,7 @@ pub fn change(
     if let Some(to) = change.path.as_ref().filter(|to| *to != path) {
         relocate(tx, ctx, &slate, &head, to)?;
     }
+    passages::ops::renew(tx, slate.home(), &[head.id])?;
     let path = change.path.as_ref().unwrap_or(path);
     store::heads(tx, slate.id, &[path.as_str()], false)?.remove(path.as_str()).ok_or_else(Error::not_found)
 }
@@ -324,6 +341,7 @@ pub fn delete(
     let gone = match head {
         Some(head) => {
             conditions.check_write(Some(&head.etag()))?;
+            passages::ops::forget(tx, &[head.id])?;
             store::delete(tx, &head, ctx.now)?;
             vec![head.id]
         }

@@ -13,6 +13,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Code, Error, Result};
 use crate::item::IndexEntry;
+use crate::passages;
 use crate::path::{FolderPath, MAX_LEVELS, MAX_PATH};
 use crate::precondition::Preconditions;
 use crate::slates::{self, Slate};
@@ -219,6 +220,7 @@ pub fn put(
         store::set(tx, folder.id, new.authority.map(Authority::as_str), new.sensitive)?;
         if folder.sensitive != new.sensitive {
             store::rehide(tx, Some(slate.id))?;
+            passages::ops::follow(tx, slate.home())?;
         }
         (folder.authority, folder.sensitive) = (new.authority, new.sensitive);
     }
@@ -264,6 +266,7 @@ pub fn relocate(tx: &mut Tx, ctx: &Ctx, slate: &str, from: &FolderPath, to: &Fol
     let parent = ensured.folder(&parent)?;
     store::relocate(tx, &tree, &new_folder(to, parent.id), ctx.now)?;
     store::rehide(tx, Some(slate.id))?;
+    passages::ops::follow(tx, slate.home())?;
     Ok(store::find(tx, slate.id, to.as_str())?.ok_or_else(Error::not_found)?.into())
 }
 
@@ -313,6 +316,7 @@ pub fn delete_slate(
 
 fn clear(tx: &mut Tx, ctx: &Ctx, tree: &Tree, purge: bool) -> Result<()> {
     let files = store::delete_files(tx, tree, ctx.now)?;
+    passages::ops::forget(tx, &files)?;
     store::delete(tx, tree)?;
     if purge {
         store::purge(tx, &files)?;
@@ -335,5 +339,6 @@ pub fn purge(tx: &mut Tx, files: &[i64]) -> Result<()> {
 /// Those of the database.
 pub fn rehide(tx: &mut Tx) -> Result<()> {
     slates::ops::hold_all(tx)?;
-    store::rehide(tx, None)
+    store::rehide(tx, None)?;
+    passages::ops::follow_all(tx)
 }

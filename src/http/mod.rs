@@ -96,6 +96,11 @@ pub fn app(
         .app_data(web::PathConfig::default().error_handler(|_, _| Error::not_found().into()))
         .into_utoipa_app()
         .service(scope("/v1").configure(configure).map(|scope| scope.wrap(from_fn(auth::authenticate))))
+        .service(
+            scope("/corpora")
+                .configure(crate::corpora::api::configure_search)
+                .map(|scope| scope.wrap(from_fn(auth::authenticate))),
+        )
         .configure(service::configure)
         .into_app()
         .default_service(web::to(no_route))

@@ -51,6 +51,7 @@ fn build() -> Document {
         .into_utoipa_app()
         .openapi(Base::openapi())
         .service(scope("/v1").configure(super::configure))
+        .service(scope("/corpora").configure(crate::corpora::api::configure_search))
         .configure(super::service::configure)
         .split_for_parts();
     // A document made of plain structures is always JSON.
@@ -75,6 +76,11 @@ fn operations(item: &Value) -> impl Iterator<Item = (&String, &Value)> {
     item.as_object().into_iter().flatten().filter(|(_, operation)| operation["responses"].is_object())
 }
 
+/// Whether a path takes a key: all of version 1, and what runtimes look for elsewhere.
+fn is_api(path: &str) -> bool {
+    path.starts_with("/v1/") || path.starts_with("/corpora/")
+}
+
 fn complete(document: &mut Value) {
     document["components"]["securitySchemes"] = json!({"token": {"type": "http", "scheme": "bearer",
         "description": "An API key of a tenant, `slb_<tenant number>_<key id>_<secret>`, or the operator token."}});
@@ -90,7 +96,7 @@ fn complete(document: &mut Value) {
                 let id = operation["operationId"].as_str().unwrap_or_default().replacen("get_", "head_", 1);
                 operation["operationId"] = id.into();
             }
-            if path.starts_with("/v1") {
+            if is_api(path) {
                 operation["security"] = json!([{"token": []}]);
             }
             add_problems(path, &method, operation, &mut statuses);
@@ -110,7 +116,7 @@ fn add_problems(path: &str, method: &str, operation: &mut Value, statuses: &mut 
     let has = |place: &str, name: &str| {
         parameters.iter().any(|p| p["in"] == place && (name.is_empty() || p["name"] == name))
     };
-    let api = path.starts_with("/v1");
+    let api = is_api(path);
     let body = operation["requestBody"].is_object();
     let fails = api || path == "/readyz";
     let rules = [

@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
-use super::slate::{NewSlate, Slate};
+use super::slate::{DEFAULT_LANGUAGE, NO_LANGUAGE, NewSlate, Slate};
 use super::store::{self, Lock, SlateRow};
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Error, Result};
+use crate::passages;
 use crate::path::Name;
 
 impl From<SlateRow> for Slate {
@@ -24,6 +25,7 @@ impl From<SlateRow> for Slate {
                 Value::Object(types) => types,
                 _ => serde_json::Map::new(),
             },
+            language: row.language,
             created_at: row.created_at,
             updated_at: row.updated_at,
             revision: row.revision,
@@ -108,17 +110,27 @@ pub fn put(tx: &mut Tx, ctx: &Ctx, name: &str, new: &NewSlate) -> Result<(Slate,
     ctx.slate(name)?;
     Name::parse(name).map_err(|error| Error::invalid_at("", format!("the slate's name {error}")))?;
     new.check()?;
+    if new.language != DEFAULT_LANGUAGE && !passages::ops::knows_language(tx, &new.language)? {
+        return Err(Error::invalid_at("/language", NO_LANGUAGE));
+    }
     match store::find(tx, name, Lock::Update)? {
         Some(row) if row.deleted_at.is_none() => {
             let slate = Slate::from(row);
-            if slate.settings_differ(new) {
-                Ok((store::update(tx, slate.id, new, ctx.now)?.into(), false))
-            } else {
-                Ok((slate, false))
+            if !slate.settings_differ(new) {
+                return Ok((slate, false));
             }
+            if slate.language != new.language {
+                tx.without_timeout()?;
+                passages::ops::split_anew(tx, name, &new.language)?;
+            }
+            Ok((store::update(tx, slate.id, new, ctx.now)?.into(), false))
         }
-        Some(row) => Ok((store::revive(tx, row.id, new, ctx.now)?.into(), true)),
+        Some(row) => {
+            passages::ops::hold_roots(tx)?;
+            Ok((store::revive(tx, row.id, new, ctx.now)?.into(), true))
+        }
         None => {
+            passages::ops::hold_roots(tx)?;
             let row = store::insert(tx, name, new, ctx.now)?;
             store::insert_root(tx, row.id, ctx.now)?;
             Ok((row.into(), true))

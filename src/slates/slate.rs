@@ -10,11 +10,14 @@ use utoipa::ToSchema;
 use crate::authority::Authority;
 use crate::error::{Error, FieldError, Result, pointer};
 use crate::metatags::TagType;
+use crate::passages::Home;
 
 /// The longest description, in bytes.
 pub const MAX_DESCRIPTION: usize = 16 * 1024;
 /// The most metatags whose type a slate may fix.
 pub const MAX_TYPES: usize = 1000;
+/// The language of a slate that says none: every word is taken as it is.
+pub const DEFAULT_LANGUAGE: &str = "simple";
 /// The longest retention and age, a century.
 const MAX_DAYS: i32 = 36_500;
 
@@ -34,7 +37,14 @@ pub struct NewSlate {
     pub retention_days: i32,
     /// The only type that a metatag of this name may have.
     pub metatag_types: BTreeMap<String, TagType>,
+    /// How the words of its files are told when a corpus in it is searched: the name of a text-search configuration of
+    /// Postgres, such as `english`. `simple` takes every word as it is.
+    #[schema(example = "simple")]
+    pub language: String,
 }
+
+pub(super) const NO_LANGUAGE: &str =
+    "must be a text-search configuration that the database has, such as `simple` or `english`";
 
 impl Default for NewSlate {
     fn default() -> NewSlate {
@@ -45,6 +55,7 @@ impl Default for NewSlate {
             max_age_seconds: None,
             retention_days: 30,
             metatag_types: BTreeMap::new(),
+            language: DEFAULT_LANGUAGE.into(),
         }
     }
 }
@@ -69,6 +80,10 @@ impl NewSlate {
         }
         if self.metatag_types.len() > MAX_TYPES {
             wrong("/metatag_types", format!("may fix the types of at most {MAX_TYPES} metatags"));
+        }
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+        if !(1..=63).contains(&self.language.len()) || !self.language.bytes().all(plain) {
+            wrong("/language", NO_LANGUAGE.into());
         }
         for name in self.metatag_types.keys() {
             if let Some(detail) = crate::metatags::value::wrong_name(name) {
@@ -105,6 +120,9 @@ pub struct Slate {
     /// Metatag name → the only type it may have: `string`, `string[]`, `number`, `boolean` or `object`.
     #[schema(value_type = std::collections::BTreeMap<String, TagType>)]
     pub metatag_types: serde_json::Map<String, Value>,
+    /// How the words of its files are told when a corpus in it is searched.
+    #[schema(example = "simple")]
+    pub language: String,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When its settings last changed.
@@ -120,12 +138,18 @@ impl Slate {
         format!("\"s{}.{}\"", self.id, self.revision)
     }
 
+    /// What its passages have to know of it.
+    pub fn home(&self) -> Home<'_> {
+        Home { id: self.id, name: &self.name, language: &self.language }
+    }
+
     pub(super) fn settings_differ(&self, new: &NewSlate) -> bool {
         self.description != new.description
             || self.authority != new.authority
             || self.volatile != new.volatile
             || self.max_age_seconds != new.max_age_seconds
             || self.retention_days != new.retention_days
+            || self.language != new.language
             || Value::Object(self.metatag_types.clone()) != new.types_json()
     }
 }

@@ -21,6 +21,7 @@ pub(super) struct SlateRow {
     pub max_age_seconds: Option<i64>,
     pub retention_days: i32,
     pub metatag_types: Value,
+    pub language: String,
     pub revision: i64,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
@@ -136,6 +137,7 @@ type Settings<'a> = (
     diesel::dsl::Eq<slates::max_age_seconds, Option<i64>>,
     diesel::dsl::Eq<slates::retention_days, i32>,
     diesel::dsl::Eq<slates::metatag_types, Value>,
+    diesel::dsl::Eq<slates::language, &'a str>,
 );
 
 fn settings(new: &NewSlate) -> Settings<'_> {
@@ -146,5 +148,6 @@ fn settings(new: &NewSlate) -> Settings<'_> {
         slates::max_age_seconds.eq(new.max_age_seconds),
         slates::retention_days.eq(new.retention_days),
         slates::metatag_types.eq(new.types_json()),
+        slates::language.eq(new.language.as_str()),
     )
 }

@@ -117,11 +117,14 @@ async fn the_application_role_can_do_no_more_than_it_needs() {
                 "folders: delete, insert, select, update",
                 "idempotency_keys: delete, insert, select, update",
                 "api_keys: insert, select",
+                "passage_roots: delete, insert, select",
+                "passages: delete, insert, select, update",
                 "provenance: insert, select",
                 "provenance_items: select",
                 "rounds: delete, insert, select",
                 "search_file_tags: select",
                 "search_files: select",
+                "search_passages: select",
                 "search_tag_terms: select",
                 "session_context: delete, insert, select",
                 "session_seals: insert, select",
@@ -158,7 +161,7 @@ async fn functions_of_the_owner_are_closed_to_everyone_else() {
             "select p.proname::text as line from pg_proc p where p.pronamespace = 'public'::regnamespace and p.prosecdef \
              order by 1",
         );
-        assert_eq!(definers, ["api_key", "erase_tenant", "purge_versions"]);
+        assert_eq!(definers, ["analyze_passages", "api_key", "erase_tenant", "purge_versions"]);
         let open = lines(
             connection,
             "select p.proname::text as line from pg_proc p where p.pronamespace = 'public'::regnamespace and ( \

@@ -6,6 +6,7 @@ mod catalogue;
 mod files;
 mod filters;
 mod folders;
+mod gateway;
 mod history;
 mod idempotency;
 mod large_bodies;

@@ -59,6 +59,10 @@ fn operation(id: &str) -> Operation {
         "list_corpora" | "list_routes" | "list_capabilities" => of(Tenant, reads, Value::Null),
         "get_corpus" | "get_route" | "get_capability" => of(Slate, reads, Value::Null),
         "put_corpus" => of(Slate, &["admin"], json!({"url": "slate:{slate}/d", "status": "published"})),
+        "search_collection" | "search_gateway" => {
+            of(Slate, &["retrieve"], json!({"collection": "{corpus_id}", "goal": "hushhush"}))
+        }
+        "search_corpus" => of(Slate, &["retrieve"], json!({"goal": "hushhush"})),
         "put_route" | "put_capability" => of(Slate, &["admin"], json!({})),
         "delete_corpus" => of(Slate, &["admin"], Value::Null),
         "query_slate" => of(Slate, &["retrieve"], json!({"request": {"glob": "*"}})),
@@ -103,6 +107,7 @@ impl Names {
             .replace("{tenant}", &self.tenant)
             .replace("{key_id}", &self.key)
             .replace("{slate}", &self.slate))
+        .replace("{gateway}", "any")
         .replace("{id}", thing)
         .replace("{path}", path)
     }
@@ -357,6 +362,9 @@ const CONTRACT: &[&str] = &[
     "PATCH /v1/slates/{slate}/files/{path}",
     "PATCH /v1/slates/{slate}/folders/{path}",
     "PATCH /v1/slates/{slate}/metatags/{path}",
+    "POST /corpora/{corpus_id}/search",
+    "POST /v1/search",
+    "POST /v1/search/{gateway}",
     "POST /v1/sessions",
     "POST /v1/sessions/{id}/cancel",
     "POST /v1/sessions/{id}/forget",

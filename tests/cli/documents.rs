@@ -177,3 +177,35 @@ fn a_session_browses_filters_matches_and_answers() {
         "{told:#?}"
     );
 }
+
+#[test]
+fn questions_find_the_document_of_their_subject() {
+    let Some(folder) = documents("eips") else { return };
+    let cli = Cli::new();
+    cli.seed(&folder, &[]).expect(0);
+    let (_served, client) = serve(&cli);
+    client.put("/v1/catalog/corpora/eips", json!({"url": "slate:S", "status": "published"}));
+    let search = |goal: Value| {
+        let found = client.post("/v1/search", json!({"collection": "eips", "goal": goal}));
+        found["chunks"].as_array().unwrap().clone()
+    };
+    for (goal, subject) in [
+        ("fee market", &["eip-1559.md"][..]),
+        ("How does a transaction pay a tip to the miner since the fee market changed?", &["eip-1559.md"]),
+        ("account abstraction", &["eip-4337.md", "eip-7702.md", "eip-2938.md", "eip-7701.md"]),
+        ("What is the limit on the size of a contract's code?", &["eip-170.md"]),
+        ("transient storage", &["eip-1153.md"]),
+        ("blob transactions", &["eip-4844.md"]),
+        ("How can an EOA set its code?", &["eip-7702.md"]),
+        ("Where can a contract read the beacon block root?", &["eip-4788.md"]),
+        ("How much more gas do cold storage reads cost?", &["eip-2929.md"]),
+    ] {
+        let chunks = search(json!({"question": goal}));
+        let first: Vec<&str> = chunks.iter().take(3).map(|chunk| chunk["path"].as_str().unwrap()).collect();
+        assert!(first.iter().any(|path| subject.contains(path)), "{goal}: {first:?}");
+        assert_eq!(chunks, search(json!({"question": goal})));
+    }
+    for goal in ["Who are you?", "Is this the right thing to do, and why?", "Was ist das?", "42"] {
+        assert!(!search(json!(goal)).is_empty(), "{goal}");
+    }
+}

@@ -110,7 +110,17 @@ impl Client {
 
     #[track_caller]
     pub fn post(&self, path: &str, body: Value) -> Value {
-        let (status, body) = self.send(self.client.post(format!("{}{path}", self.base)).json(&body));
+        self.written(path, self.client.post(format!("{}{path}", self.base)).json(&body))
+    }
+
+    #[track_caller]
+    pub fn put(&self, path: &str, body: Value) -> Value {
+        self.written(path, self.client.put(format!("{}{path}", self.base)).json(&body))
+    }
+
+    #[track_caller]
+    fn written(&self, path: &str, request: reqwest::RequestBuilder) -> Value {
+        let (status, body) = self.send(request);
         assert!((200..300).contains(&status), "{path}: {}", String::from_utf8_lossy(&body));
         serde_json::from_slice(&body).unwrap()
     }

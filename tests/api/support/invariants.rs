@@ -46,6 +46,27 @@ const BROKEN: &[(&str, &str)] = &[
              where v.tenant_id = f.tenant_id and v.file_id = f.id and v.version > f.version)",
     ),
     (
+        "what is below a root, text and not hidden has the passages of its head version, and nothing else has any",
+        "with belongs as (select r.tenant_id, r.id as root_id, f.id as file_id, f.path, convert_from(b.data, 'UTF8') as text \
+             from passage_roots r join slates s on s.tenant_id = r.tenant_id and s.name = r.slate and s.deleted_at is null \
+             join files f on f.tenant_id = r.tenant_id and f.slate_id = s.id and f.is_text and not f.hidden \
+                and (r.path = '' or starts_with(f.path, r.path || '/')) \
+             join blobs b on b.tenant_id = f.tenant_id and b.sha256 = f.sha256) \
+         select coalesce(b.path, p.path) as line from belongs b \
+         full join (select p.tenant_id, p.root_id, p.file_id, p.path, string_agg(p.text, '' order by p.position) as text, \
+                           count(*) = max(p.position) as whole \
+                    from passages p group by 1, 2, 3, 4) as p using (tenant_id, root_id, file_id) \
+         where b.path is distinct from p.path and (p.path is not null or b.text ~ '\\S') or not p.whole \
+            or regexp_replace(p.text, '\\s', '', 'g') <> regexp_replace(b.text, '\\s', '', 'g')",
+    ),
+    (
+        "published corpora in slates have a root, and no other folder is one",
+        "select coalesce(r.slate, c.slate) as line from passage_roots r \
+         full join (select distinct tenant_id, slate, folder as path from corpora \
+                    where status = 'published' and slate is not null) as c using (tenant_id, slate, path) \
+         where r.id is null or c.slate is null",
+    ),
+    (
         "the bytes of a version are those that its hash and size tell",
         "select v.path as line from file_versions v left join blobs b on b.tenant_id = v.tenant_id and b.sha256 = v.sha256 \
          where v.purged_at is null and (b.data is null or sha256(b.data) <> v.sha256 or length(b.data) <> v.size)",

@@ -1,0 +1,250 @@
+//! What is done with passages: they are kept in step with the files that they are of, and searched.
+
+use std::collections::HashMap;
+
+use super::cut::{Passage, cut};
+use super::file::{File, Hit, Home};
+use super::store::{self, HitRow, Root, Row};
+use super::terms::{self, Counted};
+use crate::authority::Authority;
+use crate::db::Tx;
+use crate::error::{Error, Result};
+
+/// Files that are looked for at a time when those that lack passages are cut.
+const BATCH: i64 = 500;
+/// Bytes of contents that are cut at a time.
+const BATCH_BYTES: i64 = 16 << 20;
+/// Passages that are stored at a time.
+const ROWS: usize = 2000;
+
+/// Whether texts can be split into words in this language.
+///
+/// # Errors
+/// Those of the database.
+pub fn knows_language(tx: &mut Tx, language: &str) -> Result<bool> {
+    store::knows_language(tx, language)
+}
+
+/// Whether any folder of the slate is a root: where none is, its files need not be told of.
+///
+/// # Errors
+/// Those of the database.
+pub fn are_kept(tx: &mut Tx, slate: &str) -> Result<bool> {
+    Ok(!store::roots(tx, slate)?.is_empty())
+}
+
+/// Keeps roots as they are until the transaction ends; for whoever makes a slate that may have some already.
+///
+/// # Errors
+/// Those of the database.
+pub fn hold_roots(tx: &mut Tx) -> Result<()> {
+    store::hold_roots(tx, false)
+}
+
+/// Nobody else changes roots until the transaction ends.
+///
+/// # Errors
+/// Those of the database.
+pub fn hold_roots_alone(tx: &mut Tx) -> Result<()> {
+    store::hold_roots(tx, true)
+}
+
+/// Cuts files anew that have been written.
+///
+/// # Errors
+/// Those of the database.
+pub fn put(tx: &mut Tx, home: Home<'_>, files: &[File<'_>]) -> Result<()> {
+    let roots = store::roots(tx, home.name)?;
+    if roots.is_empty() || files.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<i64> = files.iter().map(|file| file.id).collect();
+    store::delete_of(tx, &ids)?;
+    let below = |file: &File| roots.iter().any(|root| covers(root, file.path));
+    let texts = files.iter().filter(|file| below(file)).filter_map(|file| Some((file, file.text?)));
+    let cuts: Vec<_> = texts.map(|(file, text)| (file, text, cut(text, file.media_type))).collect();
+    let mut rows = Vec::new();
+    for (file, text, passages) in &cuts {
+        for root in roots.iter().filter(|root| covers(root, file.path)) {
+            collect(&mut rows, root.id, file.id, file.path, text, passages);
+        }
+    }
+    insert(tx, home.language, &rows)
+}
+
+fn covers(root: &Root, path: &str) -> bool {
+    root.path.is_empty() || path.strip_prefix(root.path.as_str()).is_some_and(|rest| rest.starts_with('/'))
+}
+
+fn collect<'a>(
+    rows: &mut Vec<Row<'a>>,
+    root: i64,
+    file: i64,
+    path: &'a str,
+    text: &'a str,
+    passages: &'a [Passage],
+) {
+    rows.extend((1..).zip(passages).map(|(position, passage)| Row {
+        root,
+        file,
+        position,
+        path,
+        title: &passage.title,
+        heading: &passage.heading,
+        text: &text[passage.bytes.clone()],
+        lines: passage.lines,
+    }));
+}
+
+fn insert(tx: &mut Tx, language: &str, rows: &[Row]) -> Result<()> {
+    rows.chunks(ROWS).try_for_each(|rows| store::insert(tx, language, rows))
+}
+
+/// Deletes the passages of files that are no more.
+///
+/// # Errors
+/// Those of the database.
+pub fn forget(tx: &mut Tx, files: &[i64]) -> Result<()> {
+    if files.is_empty() { Ok(()) } else { store::delete_of(tx, files) }
+}
+
+/// Cuts these files anew, as they are in the database now.
+///
+/// # Errors
+/// Those of the database.
+pub fn renew(tx: &mut Tx, home: Home<'_>, files: &[i64]) -> Result<()> {
+    if !are_kept(tx, home.name)? {
+        return Ok(());
+    }
+    store::delete_of(tx, files)?;
+    fill(tx, home, Some(files))
+}
+
+/// Follows what happened to many files of a slate at once: they were moved with their folder, hidden or shown.
+///
+/// # Errors
+/// Those of the database.
+pub fn follow(tx: &mut Tx, home: Home<'_>) -> Result<()> {
+    if !are_kept(tx, home.name)? {
+        return Ok(());
+    }
+    store::drop_stale(tx, home.id, home.name)?;
+    fill(tx, home, None)
+}
+
+/// The same for all of the tenant's slates.
+///
+/// # Errors
+/// Those of the database.
+pub fn follow_all(tx: &mut Tx) -> Result<()> {
+    for slate in store::slates(tx)? {
+        follow(tx, Home { id: slate.id, name: &slate.name, language: &slate.language })?;
+    }
+    Ok(())
+}
+
+/// Splits all passages of a slate into words anew, after its language has changed.
+///
+/// # Errors
+/// Those of the database.
+pub fn split_anew(tx: &mut Tx, slate: &str, language: &str) -> Result<()> {
+    store::split_anew(tx, slate, language)
+}
+
+/// Makes these folders of a slate its roots, and no others. Where the slate is there (`home`), what they hold is cut.
+///
+/// # Errors
+/// Those of the database.
+pub fn set_roots(tx: &mut Tx, slate: &str, home: Option<Home<'_>>, folders: &[String]) -> Result<()> {
+    let there = store::roots(tx, slate)?;
+    let gone: Vec<i64> =
+        there.iter().filter(|root| !folders.contains(&root.path)).map(|root| root.id).collect();
+    let known = |path: &str| there.iter().any(|root| root.path == path);
+    let new: Vec<&str> = folders.iter().map(String::as_str).filter(|path| !known(path)).collect();
+    if !gone.is_empty() {
+        store::delete_roots(tx, &gone)?;
+    }
+    if new.is_empty() {
+        return Ok(());
+    }
+    store::insert_roots(tx, slate, &new)?;
+    let Some(home) = home else { return Ok(()) };
+    fill(tx, home, None)?;
+    store::analyze(tx)
+}
+
+/// Cuts the files that are to have passages and have none.
+fn fill(tx: &mut Tx, home: Home<'_>, files: Option<&[i64]>) -> Result<()> {
+    let mut after = (0, 0);
+    loop {
+        let mut missing = store::missing(tx, home.id, home.name, files, after, BATCH)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        // One at least, and no more than is to be in memory.
+        let mut bytes = 0;
+        let fit = missing.iter().take_while(|file| {
+            let first = bytes == 0;
+            bytes += file.size;
+            first || bytes <= BATCH_BYTES
+        });
+        let fit = fit.count();
+        missing.truncate(fit);
+        after = missing.last().map_or(after, |last| (last.root_id, last.file_id));
+        let hashes: Vec<&[u8]> = missing.iter().map(|file| &file.sha256[..]).collect();
+        let contents: HashMap<Vec<u8>, Vec<u8>> = store::contents(tx, &hashes)?.into_iter().collect();
+        let mut cuts = Vec::with_capacity(missing.len());
+        for file in &missing {
+            let contents = contents.get(&file.sha256).map(Vec::as_slice).unwrap_or_default();
+            let text = std::str::from_utf8(contents).map_err(Error::internal)?;
+            cuts.push((file, text, cut(text, &file.media_type)));
+        }
+        let mut rows = Vec::new();
+        for (file, text, passages) in &cuts {
+            collect(&mut rows, file.root_id, file.file_id, &file.path, text, passages);
+        }
+        insert(tx, home.language, &rows)?;
+    }
+}
+
+impl From<HitRow> for Hit {
+    fn from(row: HitRow) -> Hit {
+        Hit {
+            file_id: row.file_id,
+            position: row.position,
+            path: row.path,
+            text: row.text,
+            lines: (row.first_line as u64, row.last_line as u64),
+            score: row.score,
+            version: row.version,
+            size: row.size,
+            sha256: row.sha256,
+            authority: row.authority.as_deref().and_then(Authority::from_word),
+            last_modified: row.last_modified,
+        }
+    }
+}
+
+/// The best passages below a root for a text, at most `limit`, by score, then by path and position. A text that ranks
+/// nothing, because it has no words or no passage has any of them, gives the first passages, in order.
+///
+/// # Errors
+/// Those of the database.
+pub fn search(tx: &mut Tx, home: Home<'_>, folder: &str, text: &str, limit: i64) -> Result<Vec<Hit>> {
+    let Some(root) = store::roots(tx, home.name)?.into_iter().find(|root| root.path == folder) else {
+        return Ok(Vec::new());
+    };
+    let words = if text.trim().is_empty() { Vec::new() } else { store::words(tx, home.language, text)? };
+    let plan = match words.len() {
+        0 => None,
+        // How rare a word is says nothing beside no other.
+        1 => terms::plan(words.into_iter().map(|lexeme| Counted { lexeme, passages: 1 }).collect(), 1),
+        _ => {
+            let all = store::count(tx, root.id)?;
+            terms::plan(store::count_each(tx, root.id, words, terms::ceiling(all))?, all)
+        }
+    };
+    let found = plan.map(|plan| store::search(tx, root.id, &plan, limit)).transpose()?.unwrap_or_default();
+    let found = if found.is_empty() { store::first(tx, root.id, limit)? } else { found };
+    Ok(found.into_iter().map(Hit::from).collect())
+}

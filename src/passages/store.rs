@@ -1,0 +1,425 @@
+//! The passages' SQL.
+
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Binary, Bool, Double, Integer, Nullable, Text};
+use diesel::{QueryableByName, sql_query};
+
+use super::terms::{Counted, MAX_PASSAGES, MAX_WORDS, Plan, query};
+use crate::db::Tx;
+use crate::error::Result;
+
+/// Text as it is split into words: `a/b` and `a-1` would be one word each, a file's name and a number.
+fn split(text: &str) -> String {
+    format!("translate({text}, '-/', '  ')")
+}
+
+/// The words of a passage in the language `$n`, by where they stand: the title weighs most in the first passage of its
+/// document, which it is the title of before all others, then come headings.
+fn tsv(language: &str) -> String {
+    let vector = |text: &str| format!("to_tsvector({language}::regconfig, {})", split(text));
+    format!(
+        "setweight({}, case position when 1 then 'A' else 'B' end::\"char\") || setweight({}, 'C') || {}",
+        vector("title"),
+        vector("heading"),
+        vector("text")
+    )
+}
+
+#[derive(QueryableByName)]
+struct FlagRow {
+    #[diesel(sql_type = Bool)]
+    flag: bool,
+}
+
+/// Whether the database has a text-search configuration of this name.
+pub(super) fn knows_language(tx: &mut Tx, language: &str) -> Result<bool> {
+    let row: FlagRow = sql_query(
+        "select exists (select from pg_ts_config where cfgname = $1::text::name and pg_ts_config_is_visible(oid)) as flag",
+    )
+    .bind::<Text, _>(language)
+    .get_result(tx.conn())?;
+    Ok(row.flag)
+}
+
+/// Holds the tenant's roots: alone, or so that nobody else holds them alone.
+pub(super) fn hold_roots(tx: &mut Tx, alone: bool) -> Result<()> {
+    let lock = if alone { "update" } else { "share" };
+    sql_query(format!("select true as flag from tenant_settings where tenant_id = $1 for {lock}"))
+        .bind::<BigInt, _>(tx.tenant())
+        .load::<FlagRow>(tx.conn())?;
+    Ok(())
+}
+
+/// A folder whose files have passages.
+#[derive(Debug, Clone, QueryableByName)]
+pub(super) struct Root {
+    #[diesel(sql_type = BigInt)]
+    pub id: i64,
+    #[diesel(sql_type = Text)]
+    pub path: String,
+}
+
+/// The roots in the slate of this name.
+pub(super) fn roots(tx: &mut Tx, slate: &str) -> Result<Vec<Root>> {
+    let rows =
+        sql_query("select id, path from passage_roots where tenant_id = $1 and slate = $2 order by path")
+            .bind::<BigInt, _>(tx.tenant())
+            .bind::<Text, _>(slate)
+            .load(tx.conn())?;
+    Ok(rows)
+}
+
+/// Makes these folders roots.
+pub(super) fn insert_roots(tx: &mut Tx, slate: &str, paths: &[&str]) -> Result<()> {
+    sql_query("insert into passage_roots (tenant_id, slate, path) select $1, $2, path from unnest($3) as new (path)")
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<Text, _>(slate)
+        .bind::<Array<Text>, _>(paths)
+        .execute(tx.conn())?;
+    Ok(())
+}
+
+/// Deletes roots, and their passages.
+pub(super) fn delete_roots(tx: &mut Tx, ids: &[i64]) -> Result<()> {
+    for statement in [
+        "delete from passages where tenant_id = $1 and root_id = any($2)",
+        "delete from passage_roots where tenant_id = $1 and id = any($2)",
+    ] {
+        sql_query(statement)
+            .bind::<BigInt, _>(tx.tenant())
+            .bind::<Array<BigInt>, _>(ids)
+            .execute(tx.conn())?;
+    }
+    Ok(())
+}
+
+/// Deletes the passages of these files.
+pub(super) fn delete_of(tx: &mut Tx, files: &[i64]) -> Result<()> {
+    sql_query("delete from passages where tenant_id = $1 and file_id = any($2)")
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<Array<BigInt>, _>(files)
+        .execute(tx.conn())?;
+    Ok(())
+}
+
+/// A passage to be stored.
+pub(super) struct Row<'a> {
+    pub root: i64,
+    pub file: i64,
+    pub position: i32,
+    pub path: &'a str,
+    pub title: &'a str,
+    pub heading: &'a str,
+    pub text: &'a str,
+    pub lines: (u32, u32),
+}
+
+/// Stores passages, whose words are those of a language.
+pub(super) fn insert(tx: &mut Tx, language: &str, rows: &[Row]) -> Result<()> {
+    fn column<'a, T>(rows: &'a [Row], of: impl Fn(&'a Row<'a>) -> T) -> Vec<T> {
+        rows.iter().map(of).collect()
+    }
+    sql_query(format!(
+        "insert into passages (tenant_id, root_id, file_id, position, path, title, heading, text, first_line, \
+                               last_line, tsv) \
+         select $1, new.*, {} from unnest($3, $4, $5, $6, $7, $8, $9, $10, $11) \
+             as new (root, file, position, path, title, heading, text, first_line, last_line)",
+        tsv("$2")
+    ))
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<Text, _>(language)
+    .bind::<Array<BigInt>, _>(column(rows, |row| row.root))
+    .bind::<Array<BigInt>, _>(column(rows, |row| row.file))
+    .bind::<Array<Integer>, _>(column(rows, |row| row.position))
+    .bind::<Array<Text>, _>(column(rows, |row| row.path))
+    .bind::<Array<Text>, _>(column(rows, |row| row.title))
+    .bind::<Array<Text>, _>(column(rows, |row| row.heading))
+    .bind::<Array<Text>, _>(column(rows, |row| row.text))
+    .bind::<Array<Integer>, _>(column(rows, |row| row.lines.0 as i32))
+    .bind::<Array<Integer>, _>(column(rows, |row| row.lines.1 as i32))
+    .execute(tx.conn())?;
+    Ok(())
+}
+
+/// Splits the slate's passages into words anew.
+pub(super) fn split_anew(tx: &mut Tx, slate: &str, language: &str) -> Result<()> {
+    sql_query(format!(
+        "update passages set tsv = {} where tenant_id = $1 \
+         and root_id in (select id from passage_roots where tenant_id = $1 and slate = $3)",
+        tsv("$2")
+    ))
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<Text, _>(language)
+    .bind::<Text, _>(slate)
+    .execute(tx.conn())?;
+    Ok(())
+}
+
+/// Has the planner know of many passages at once; it would walk through all of a root otherwise until it learns of them
+/// by itself.
+pub(super) fn analyze(tx: &mut Tx) -> Result<()> {
+    sql_query("select analyze_passages()").execute(tx.conn())?;
+    Ok(())
+}
+
+/// A slate that has roots.
+#[derive(QueryableByName)]
+pub(super) struct SlateRow {
+    #[diesel(sql_type = BigInt)]
+    pub id: i64,
+    #[diesel(sql_type = Text)]
+    pub name: String,
+    #[diesel(sql_type = Text)]
+    pub language: String,
+}
+
+/// The slates that have roots.
+pub(super) fn slates(tx: &mut Tx) -> Result<Vec<SlateRow>> {
+    let rows = sql_query(
+        "select id, name, language from slates s where tenant_id = $1 and deleted_at is null \
+         and exists (select from passage_roots r where r.tenant_id = $1 and r.slate = s.name) order by id",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .load(tx.conn())?;
+    Ok(rows)
+}
+
+/// That the file `f` is to have passages below the root `r`.
+const BELONGS: &str = "f.is_text and not f.hidden \
+     and (r.path = '' or f.path >= r.path || '/' and f.path < r.path || '0')";
+
+/// Deletes the passages of the slate's files that are to have none any more, and has the others say where their file is.
+pub(super) fn drop_stale(tx: &mut Tx, slate: i64, name: &str) -> Result<()> {
+    let statements = [
+        format!(
+            "delete from passages p using passage_roots r \
+             where p.tenant_id = $1 and r.tenant_id = $1 and r.slate = $3 and p.root_id = r.id and not exists ( \
+                 select from files f where f.tenant_id = $1 and f.id = p.file_id and f.slate_id = $2 and {BELONGS})"
+        ),
+        "update passages p set path = f.path from files f, passage_roots r \
+         where p.tenant_id = $1 and r.tenant_id = $1 and r.slate = $3 and p.root_id = r.id \
+           and f.tenant_id = $1 and f.slate_id = $2 and f.id = p.file_id and f.path <> p.path"
+            .to_owned(),
+    ];
+    for statement in statements {
+        sql_query(statement)
+            .bind::<BigInt, _>(tx.tenant())
+            .bind::<BigInt, _>(slate)
+            .bind::<Text, _>(name)
+            .execute(tx.conn())?;
+    }
+    Ok(())
+}
+
+/// A file that is to have passages below a root, and has none.
+#[derive(QueryableByName)]
+pub(super) struct Missing {
+    #[diesel(sql_type = BigInt)]
+    pub root_id: i64,
+    #[diesel(sql_type = BigInt)]
+    pub file_id: i64,
+    #[diesel(sql_type = Text)]
+    pub path: String,
+    #[diesel(sql_type = Text)]
+    pub media_type: String,
+    #[diesel(sql_type = BigInt)]
+    pub size: i64,
+    #[diesel(sql_type = Binary)]
+    pub sha256: Vec<u8>,
+}
+
+/// Files of the slate that are to have passages and have none, after a root and a file, in order, at most `limit`; only
+/// `files`, where they are given.
+pub(super) fn missing(
+    tx: &mut Tx,
+    slate: i64,
+    name: &str,
+    files: Option<&[i64]>,
+    after: (i64, i64),
+    limit: i64,
+) -> Result<Vec<Missing>> {
+    let rows = sql_query(format!(
+        "select r.id as root_id, f.id as file_id, f.path, f.media_type, f.size, f.sha256 \
+         from passage_roots r join files f on f.tenant_id = $1 and f.slate_id = $2 and {BELONGS} \
+         where r.tenant_id = $1 and r.slate = $3 and (r.id, f.id) > ($4, $5) and ($6 is null or f.id = any($6)) \
+           and f.size > 0 \
+           and not exists (select from passages p where p.tenant_id = $1 and p.root_id = r.id and p.file_id = f.id) \
+         order by r.id, f.id limit $7"
+    ))
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(slate)
+    .bind::<Text, _>(name)
+    .bind::<BigInt, _>(after.0)
+    .bind::<BigInt, _>(after.1)
+    .bind::<Nullable<Array<BigInt>>, _>(files)
+    .bind::<BigInt, _>(limit)
+    .load(tx.conn())?;
+    Ok(rows)
+}
+
+#[derive(QueryableByName)]
+struct BlobRow {
+    #[diesel(sql_type = Binary)]
+    sha256: Vec<u8>,
+    #[diesel(sql_type = Binary)]
+    data: Vec<u8>,
+}
+
+/// The contents of these hashes.
+pub(super) fn contents(tx: &mut Tx, hashes: &[&[u8]]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let rows: Vec<BlobRow> =
+        sql_query("select sha256, data from blobs where tenant_id = $1 and sha256 = any($2)")
+            .bind::<BigInt, _>(tx.tenant())
+            .bind::<Array<Binary>, _>(hashes)
+            .load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| (row.sha256, row.data)).collect())
+}
+
+#[derive(QueryableByName)]
+struct WordRow {
+    #[diesel(sql_type = Text)]
+    lexeme: String,
+}
+
+/// The words of a text, in the order in which they come first.
+pub(super) fn words(tx: &mut Tx, language: &str, text: &str) -> Result<Vec<String>> {
+    let rows: Vec<WordRow> = sql_query(format!(
+        "select lexeme from unnest(to_tsvector($1::regconfig, {})) order by positions[1], lexeme limit $3",
+        split("$2")
+    ))
+    .bind::<Text, _>(language)
+    .bind::<Text, _>(text)
+    .bind::<BigInt, _>(MAX_WORDS as i64)
+    .load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| row.lexeme).collect())
+}
+
+#[derive(QueryableByName)]
+struct CountRow {
+    #[diesel(sql_type = BigInt)]
+    passages: i64,
+}
+
+/// How many passages a root has, counted up to [`MAX_PASSAGES`].
+pub(super) fn count(tx: &mut Tx, root: i64) -> Result<i64> {
+    let all: CountRow = sql_query(format!(
+        "select count(*) as passages from (select from search_passages p where p.tenant_id = $1 and p.root_id = $2 \
+         limit {MAX_PASSAGES}) as few"
+    ))
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(root)
+    .get_result(tx.conn())?;
+    Ok(all.passages)
+}
+
+/// How many passages of a root hold each word, counted up to a ceiling.
+pub(super) fn count_each(tx: &mut Tx, root: i64, words: Vec<String>, ceiling: i64) -> Result<Vec<Counted>> {
+    let queries: Vec<String> = words.iter().map(|word| query(word)).collect();
+    let rows: Vec<CountRow> = sql_query(
+        "select c.passages from unnest($3) with ordinality as word (query, n) cross join lateral \
+             (select count(*) as passages from (select from search_passages p \
+                 where p.tenant_id = $1 and p.root_id = $2 and p.tsv @@ word.query::tsquery limit $4) as few) as c \
+         order by word.n",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(root)
+    .bind::<Array<Text>, _>(queries)
+    .bind::<BigInt, _>(ceiling)
+    .load(tx.conn())?;
+    let counted = words.into_iter().zip(rows);
+    Ok(counted.map(|(lexeme, row)| Counted { lexeme, passages: row.passages }).collect())
+}
+
+/// A passage that was found, and the version that it is of.
+#[derive(Debug, Clone, QueryableByName)]
+pub(super) struct HitRow {
+    #[diesel(sql_type = BigInt)]
+    pub file_id: i64,
+    #[diesel(sql_type = Integer)]
+    pub position: i32,
+    #[diesel(sql_type = Text)]
+    pub path: String,
+    #[diesel(sql_type = Text)]
+    pub text: String,
+    #[diesel(sql_type = Integer)]
+    pub first_line: i32,
+    #[diesel(sql_type = Integer)]
+    pub last_line: i32,
+    #[diesel(sql_type = Double)]
+    pub score: f64,
+    #[diesel(sql_type = BigInt)]
+    pub version: i64,
+    #[diesel(sql_type = BigInt)]
+    pub size: i64,
+    #[diesel(sql_type = Binary)]
+    pub sha256: Vec<u8>,
+    #[diesel(sql_type = Nullable<Text>)]
+    pub authority: Option<String>,
+    #[diesel(sql_type = diesel::sql_types::Timestamptz)]
+    pub last_modified: chrono::DateTime<chrono::Utc>,
+}
+
+/// The passages of the best keys, with their files. A hidden file has no passages; it is looked at all the same.
+const HITS: &str = "select p.file_id, p.position, p.path, p.text, p.first_line, p.last_line, best.score, \
+        f.version, f.size, f.sha256, coalesce(f.authority, above.authority) as authority, \
+        coalesce(v.source_modified_at, v.created_at) as last_modified \
+    from best \
+    join passages p on p.tenant_id = $1 and p.root_id = $2 and p.file_id = best.file_id and p.position = best.position \
+    join files f on f.tenant_id = $1 and f.id = p.file_id and not f.hidden \
+    left join lateral (with recursive up as ( \
+            select d.parent_id, d.authority from folders d where d.tenant_id = $1 and d.id = f.folder_id \
+            union all \
+            select o.parent_id, o.authority from up join folders o on o.tenant_id = $1 and o.id = up.parent_id \
+            where up.authority is null) \
+        select authority from up where authority is not null limit 1) as above on true \
+    join file_versions v on v.tenant_id = $1 and v.file_id = f.id and v.version = f.version \
+    order by best.score desc, p.path, p.position";
+
+/// How soon a word's rank saturates: at this rank it counts for half of its share. A word in the text ranks 0.1 each time, in a
+/// heading 0.2, in the title 0.4, and in the title of a document's first passage 1.
+const HALF: f64 = 0.3;
+
+/// How many passages are looked at where nearly all hold the words.
+const BOUND: i64 = MAX_PASSAGES;
+
+/// The best passages for a plan: by score, then by path and position.
+pub(super) fn search(tx: &mut Tx, root: i64, plan: &Plan, limit: i64) -> Result<Vec<HitRow>> {
+    let (queries, shares): (Vec<String>, Vec<f64>) =
+        plan.words.iter().map(|(word, share)| (query(word), *share)).unzip();
+    let passages = match plan.bounded {
+        false => "search_passages".to_owned(),
+        true => format!(
+            "(select * from search_passages where tenant_id = $1 and root_id = $2 order by path, position limit {BOUND})"
+        ),
+    };
+    let rows = sql_query(format!(
+        "with words as materialized (select query::tsquery, share from unnest($5, $6) as word (query, share)), \
+         found as materialized (select p.file_id, p.position, p.path, \
+                 (select sum(share * rank / (rank + {HALF})) * sum(share) \
+                  from (select share, ts_rank_cd(p.tsv, query)::float8 as rank from words where p.tsv @@ query) as ranked) \
+                     as score \
+             from {passages} p where p.tenant_id = $1 and p.root_id = $2 and p.tsv @@ $3::tsquery), \
+         best as (select file_id, position, score from found order by score desc, path, position limit $4) {HITS}"
+    ))
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(root)
+    .bind::<Text, _>(queries.join(" | "))
+    .bind::<BigInt, _>(limit)
+    .bind::<Array<Text>, _>(&queries)
+    .bind::<Array<Double>, _>(shares)
+    .load(tx.conn())?;
+    Ok(rows)
+}
+
+/// The first passages of a root, by path and position.
+pub(super) fn first(tx: &mut Tx, root: i64, limit: i64) -> Result<Vec<HitRow>> {
+    let rows = sql_query(format!(
+        "with best as materialized (select file_id, position, 0::float8 as score from passages \
+             where tenant_id = $1 and root_id = $2 order by path, position limit $3) {HITS}"
+    ))
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(root)
+    .bind::<BigInt, _>(limit)
+    .load(tx.conn())?;
+    Ok(rows)
+}
