@@ -6,6 +6,8 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
     cargo build --release --locked && cp target/release/slatebase /usr/local/bin/slatebase
 
 FROM debian:bookworm-slim
+# Certificates to trust, for requests to other hosts.
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin slatebase
 COPY --from=build /usr/local/bin/slatebase /usr/local/bin/slatebase
 USER slatebase

@@ -7,12 +7,15 @@ use tokio::sync::Semaphore;
 
 use crate::config::Config;
 use crate::db::Db;
+use crate::outbound::Outbound;
 
 /// The service. Cheap to clone.
 #[derive(Clone)]
 pub struct App {
     /// The database.
     pub db: Db,
+    /// The client for requests to other hosts.
+    pub outbound: Outbound,
     /// A permit for each request body above 1 MiB that may be in memory at once.
     pub large_bodies: Arc<Semaphore>,
     /// SHA-256 of the operator token; `None` closes the operator's routes.
@@ -21,11 +24,15 @@ pub struct App {
 
 impl App {
     /// The service over a pool.
-    pub fn new(db: Db, config: &Config) -> App {
-        App {
+    ///
+    /// # Errors
+    /// When no client for requests to other hosts can be made.
+    pub fn new(db: Db, config: &Config) -> anyhow::Result<App> {
+        Ok(App {
             db,
+            outbound: Outbound::new(&config.outbound)?,
             large_bodies: Arc::new(Semaphore::new(config.max_large_bodies.into())),
             operator_token: config.operator_token.as_ref().map(|token| Sha256::digest(token.expose()).into()),
-        }
+        })
     }
 }

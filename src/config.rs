@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+use crate::outbound::OutboundConfig;
+
 /// Text that is never printed: a token, or a URL that may hold a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -116,6 +118,10 @@ pub struct Config {
     /// What is logged: a level (error, warn, info, debug, trace), or directives such as info,slatebase::db=debug
     #[arg(long, env = "SLATEBASE_LOG", default_value = "info,actix_server=warn", value_name = "FILTER")]
     pub log: String,
+
+    /// Requests to other hosts.
+    #[command(flatten)]
+    pub outbound: OutboundConfig,
 
     /// The database.
     #[command(flatten)]

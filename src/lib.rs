@@ -16,6 +16,7 @@
 //! | [`retrieval`] | a request, compiled to one search a mode; their union, within budgets |
 //! | [`corpora`], [`routes`], [`tools`] | the catalogue: what is packed before a model speaks, and what it may call |
 //! | [`sessions`] | the bounded loop of a model, as a pure state machine over durable rounds |
+//! | [`capability`] | `retrieve`: one thing of a file, the web, an API or a database; citations and quotes |
 //! | [`provenance`] | the record of every response, chained, sealed, and verified |
 //! | [`outbound`] | requests to other hosts |
 //! | [`db`] | the doors to a connection, migrations, roles, and the embedded Postgres |
@@ -42,6 +43,7 @@
 
 pub mod app;
 pub mod authority;
+pub mod capability;
 pub mod cli;
 pub mod config;
 pub mod corpora;

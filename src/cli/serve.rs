@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let database = Database::open(&args.config.database, schema)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let served = runtime.block_on(async {
-        let running = server::run(App::new(database.db.clone(), &args.config), &args.config).await?;
+        let running = server::run(App::new(database.db.clone(), &args.config)?, &args.config).await?;
         let place = &database.place;
         if args.config.operator_token.is_none() {
             tracing::info!(

@@ -102,6 +102,14 @@ pub fn parse_yaml<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     typed(value)
 }
 
+/// Reads a JSON value, part of a body that was read whole, into a type.
+///
+/// # Errors
+/// 422 with a pointer for what does not fit the type.
+pub fn from_value<T: DeserializeOwned>(value: serde_json::Value) -> Result<T> {
+    typed(value)
+}
+
 /// Every body is an object; the members of one could otherwise be given as an array, in order.
 fn no_object() -> Error {
     Error::invalid_at("", "the body must be an object")

@@ -76,7 +76,8 @@ pub fn configure(config: &mut ServiceConfig) {
         .configure(crate::routes::api::configure)
         .configure(crate::tools::api::configure)
         .configure(crate::provenance::api::configure)
-        .configure(crate::sessions::api::configure);
+        .configure(crate::sessions::api::configure)
+        .configure(crate::capability::api::configure);
 }
 
 /// The whole service.

@@ -27,21 +27,21 @@ pub struct Lost {
 }
 
 /// The statement that finds near names, nearest first: `n` and `path` from the slate's root, that of a folder with a `/`
-/// after it. `lost` must not be empty.
-pub fn statement(tenant: i64, lost: &[Lost]) -> Sql {
+/// after it; at most `limit` for each. `lost` must not be empty.
+pub fn statement(tenant: i64, lost: &[Lost], limit: usize) -> Sql {
     let mut sql = Sql::new(tenant);
     sql.push("select n, path from (");
     for (i, lost) in lost.iter().enumerate() {
         if i > 0 {
             sql.push(" union all ");
         }
-        push_one(&mut sql, lost);
+        push_one(&mut sql, lost, limit);
     }
     sql.push(") as found order by n, near desc, path");
     sql
 }
 
-fn push_one(sql: &mut Sql, lost: &Lost) {
+fn push_one(sql: &mut Sql, lost: &Lost, limit: usize) {
     let (view, parent, path) = match lost.folder {
         true => ("folders", "parent_id", "path || '/' as path"),
         false => ("search_files", "folder_id", "path"),
@@ -64,5 +64,5 @@ fn push_one(sql: &mut Sql, lost: &Lost) {
         candidates(sql, "ilike", &contains::like(stem), "");
     }
     sql.push(") as c where similarity(name, ").bind(lost.name.as_str());
-    sql.push(&format!(") >= 0.3 order by near desc, path limit {MAX_NEAREST})"));
+    sql.push(&format!(") >= 0.3 order by near desc, path limit {limit})"));
 }

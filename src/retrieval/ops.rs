@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::found::{
     After, Found, FoundFile, FoundItem, Listing, MAX_COUNTED, Missing, Placed, Scope, Totals, Window,
 };
-use super::nearest::{Lost, MAX_HINTS};
+use super::nearest::{Lost, MAX_HINTS, MAX_NEAREST};
 use super::request::Request;
 use super::store::{self, Named};
 use crate::authority::Authority;
@@ -252,7 +252,7 @@ fn hint(tx: &mut Tx, scope: &Scope, asks: &[Ask<'_>], shown: &[&Entry], items: &
         let name = Name::parse(name).ok()?.as_str().to_owned();
         Some(Lost { n: *i as i64, folder_id: folder, name, folder: ask(*i).mode == Mode::Subfolders })
     });
-    let mut near = store::near(tx, &lost.collect::<Vec<_>>())?;
+    let mut near = store::near(tx, &lost.collect::<Vec<_>>(), MAX_NEAREST)?;
     for i in missed {
         let reason = match ask(i).path.as_deref() {
             None => HintReason::InvalidPath,
@@ -266,6 +266,15 @@ fn hint(tx: &mut Tx, scope: &Scope, asks: &[Ask<'_>], shown: &[&Entry], items: &
         }
     }
     Ok(())
+}
+
+/// Paths of files, from the slate's root, that are near to a missing name in this folder: nearest first, at most `limit`.
+///
+/// # Errors
+/// Those of the database.
+pub fn near(tx: &mut Tx, folder_id: i64, name: &Name, limit: usize) -> Result<Vec<String>> {
+    let lost = Lost { n: 0, folder_id, name: name.as_str().to_owned(), folder: false };
+    Ok(store::near(tx, &[lost], limit)?.remove(&0).unwrap_or_default())
 }
 
 /// The contents of files that were found, by their SHA-256. The caller bounds how many bytes that is.

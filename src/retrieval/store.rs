@@ -333,13 +333,13 @@ struct NearRow {
     path: String,
 }
 
-/// Paths near to the lost ones, nearest first, by the number of the lost one.
-pub(super) fn near(tx: &mut Tx, lost: &[Lost]) -> Result<HashMap<i64, Vec<String>>> {
+/// Paths near to the lost ones, nearest first, by the number of the lost one; at most `limit` for each.
+pub(super) fn near(tx: &mut Tx, lost: &[Lost], limit: usize) -> Result<HashMap<i64, Vec<String>>> {
     let mut near: HashMap<i64, Vec<String>> = HashMap::new();
     if lost.is_empty() {
         return Ok(near);
     }
-    let rows: Vec<NearRow> = query(&nearest::statement(tx.tenant(), lost)).load(tx.conn())?;
+    let rows: Vec<NearRow> = query(&nearest::statement(tx.tenant(), lost, limit)).load(tx.conn())?;
     for row in rows {
         near.entry(row.n).or_default().push(row.path);
     }

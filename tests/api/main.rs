@@ -1,6 +1,7 @@
 //! The API, through the real server against a real Postgres; one file a feature.
 
 mod bulk;
+mod capability;
 mod catalog;
 mod catalogue;
 mod files;

@@ -65,6 +65,13 @@ fn operation(id: &str) -> Operation {
         "search_corpus" => of(Slate, &["retrieve"], json!({"goal": "hushhush"})),
         "put_route" | "put_capability" => of(Slate, &["admin"], json!({})),
         "delete_corpus" => of(Slate, &["admin"], Value::Null),
+        "describe_retrieve" => of(Tenant, reads, Value::Null),
+        // What another tenant has is a failure like any other, on record.
+        "retrieve_target" => of(Tenant, &["retrieve"], json!({"target": "slate://Nope/d/a.md"})),
+        "resolve_citation" => of(Slate, &["retrieve"], json!({"reference": "slate://{slate}/d/a.md@1"})),
+        "check_citation" => {
+            of(Slate, &["retrieve"], json!({"reference": "slate://{slate}/d/a.md@1", "quote": "a"}))
+        }
         "query_slate" => of(Slate, &["retrieve"], json!({"request": {"glob": "*"}})),
         "create_session" => {
             let declaration = json!({"to": {"slate": "{slate}", "folder": ""}, "as": "D", "maxRounds": 1, "requestMatch": request_match});
@@ -335,6 +342,7 @@ const CONTRACT: &[&str] = &[
     "GET /metrics",
     "GET /openapi.json",
     "GET /readyz",
+    "GET /v1/capabilities/retrieve",
     "GET /v1/catalog/capabilities",
     "GET /v1/catalog/capabilities/{capability_id}/{version}",
     "GET /v1/catalog/corpora",
@@ -363,6 +371,9 @@ const CONTRACT: &[&str] = &[
     "PATCH /v1/slates/{slate}/folders/{path}",
     "PATCH /v1/slates/{slate}/metatags/{path}",
     "POST /corpora/{corpus_id}/search",
+    "POST /v1/citations/check",
+    "POST /v1/citations/resolve",
+    "POST /v1/retrieve",
     "POST /v1/search",
     "POST /v1/search/{gateway}",
     "POST /v1/sessions",

@@ -78,7 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let token = make_key(&database)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let served = runtime.block_on(async {
-        let running = server::run(App::new(database.db.clone(), &config), &config).await?;
+        let running = server::run(App::new(database.db.clone(), &config)?, &config).await?;
         let base = format!("http://{}", running.address);
         if moved {
             writeln!(out, "{} is busy, so this demo listens on {}", args.listen, running.address)?;

@@ -44,7 +44,7 @@ impl Server {
         let mut config = config();
         change(&mut config);
         let db = Db::connect(&config.database.pool(database.url())).unwrap();
-        let app = App::new(db, &config);
+        let app = App::new(db, &config).unwrap();
         let running = server::run(app.clone(), &config).await.unwrap();
         let operator = Caller::new(format!("http://{}", running.address), Some(OPERATOR_TOKEN.into()));
         Server { operator, app, config, running, database }
