@@ -10,9 +10,9 @@ use crate::db::migrate::{self, ServiceLogin};
 use crate::db::{Db, PoolOptions};
 
 /// The database of the embedded Postgres.
-const DATABASE: &str = "slatebase";
+pub const DATABASE: &str = "slatebase";
 /// The login that serves from it.
-const LOGIN: &str = "slatebase_service";
+pub const LOGIN: &str = "slatebase_service";
 
 /// What is done about a schema that is not current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct Database {
     pub db: Db,
     /// What it is, for people.
     pub place: String,
+    /// The URL of the service's login.
+    pub url: String,
     embedded: Option<Embedded>,
 }
 
@@ -46,7 +48,7 @@ impl Database {
         let (embedded, url) = locate(config, schema)?;
         let db = Db::connect(&config.pool(&url))?;
         check(&url)?;
-        Ok(Database { db, place: place(embedded.as_ref(), config), embedded })
+        Ok(Database { db, place: place(embedded.as_ref(), config), url, embedded })
     }
 
     /// The same for a command that works alone: few connections, and time for long statements.
@@ -62,7 +64,12 @@ impl Database {
             durable_queries: true,
         })?;
         check(&url)?;
-        Ok(Database { db, place: place(embedded.as_ref(), config), embedded })
+        Ok(Database { db, place: place(embedded.as_ref(), config), url, embedded })
+    }
+
+    /// The URL of the superuser's login, which only the embedded Postgres has.
+    pub fn superuser_url(&self) -> Option<String> {
+        self.embedded.as_ref().map(|embedded| embedded.superuser_url(DATABASE))
     }
 
     /// Closes it, and waits for the embedded Postgres to stop, unless somebody else uses it.

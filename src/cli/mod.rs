@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub mod bench;
 mod database;
 pub mod demo;
 
@@ -56,6 +57,7 @@ enum Command {
     Key(key::Action),
     Openapi(openapi::Args),
     Verify(verify::Args),
+    Bench(Box<bench::Args>),
 }
 
 /// Does what the process's arguments say, and gives its exit status.
@@ -69,6 +71,7 @@ pub fn main() -> ExitCode {
         Command::Key(action) => key::run(action),
         Command::Openapi(args) => openapi::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Bench(args) => bench::run(&args),
     };
     match result {
         Ok(status) => status,

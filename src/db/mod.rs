@@ -27,6 +27,7 @@ use crate::error::{Code, Error, Result};
 
 pub mod embedded;
 mod errors;
+pub mod measure;
 pub mod migrate;
 pub mod roles;
 #[allow(missing_docs)]

@@ -304,6 +304,15 @@ pub(super) fn heads(tx: &mut Tx, ids: &[i64]) -> Result<HashMap<i64, HeadRow>> {
     Ok(rows.into_iter().map(|row| (row.id, row)).collect())
 }
 
+/// Whether there is a live file of this number.
+pub(super) fn is_file(tx: &mut Tx, id: i64) -> Result<bool> {
+    let mut sql = Sql::new(tx.tenant());
+    sql.push("select count(*) as files, 0::bigint as bytes from files where tenant_id = $1 and id = ")
+        .bind(id);
+    let row: TotalsRow = query(&sql).get_result(tx.conn())?;
+    Ok(row.files > 0)
+}
+
 #[derive(QueryableByName)]
 struct BlobRow {
     #[diesel(sql_type = Binary)]

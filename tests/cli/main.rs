@@ -4,6 +4,7 @@
 mod cluster;
 
 mod bad_input;
+mod bench;
 mod demo;
 mod documents;
 mod operator;
