@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 
 use crate::config::Config;
 use crate::db::Db;
-use crate::outbound::Outbound;
+use crate::outbound::{Outbound, OutboundConfig};
 
 /// The service. Cheap to clone.
 #[derive(Clone)]
@@ -23,6 +23,15 @@ pub struct App {
 }
 
 impl App {
+    /// What a command works with: no operator, and one large body at a time.
+    ///
+    /// # Errors
+    /// As [`App::new`].
+    pub fn for_command(db: Db, outbound: &OutboundConfig) -> anyhow::Result<App> {
+        let outbound = Outbound::new(outbound)?;
+        Ok(App { db, outbound, large_bodies: Arc::new(Semaphore::new(1)), operator_token: None })
+    }
+
     /// The service over a pool.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod bench;
+pub mod cite;
 mod database;
 pub mod demo;
 
@@ -17,6 +18,7 @@ pub mod key;
 mod logging;
 pub mod migrate;
 pub mod openapi;
+pub mod retrieve;
 pub mod seed;
 pub mod serve;
 pub mod tenant;
@@ -55,6 +57,8 @@ enum Command {
     Tenant(tenant::Action),
     #[command(subcommand)]
     Key(key::Action),
+    Retrieve(Box<retrieve::Args>),
+    Cite(cite::Args),
     Openapi(openapi::Args),
     Verify(verify::Args),
     Bench(Box<bench::Args>),
@@ -69,6 +73,8 @@ pub fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(&args),
         Command::Tenant(action) => tenant::run(action),
         Command::Key(action) => key::run(action),
+        Command::Retrieve(args) => retrieve::run(*args),
+        Command::Cite(args) => cite::run(args),
         Command::Openapi(args) => openapi::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args),
@@ -93,6 +99,17 @@ fn told(error: Error) -> anyhow::Error {
     match error.source {
         Some(source) => source,
         None => anyhow::anyhow!("{}", error.detail),
+    }
+}
+
+/// The same for a call that may be wrong in several places.
+fn wrong(error: Error) -> anyhow::Error {
+    match &error.errors[..] {
+        [] => told(error),
+        errors => {
+            let all: Vec<_> = errors.iter().map(|e| format!("{}: {}", e.pointer, e.detail)).collect();
+            anyhow::anyhow!("{}", all.join("; "))
+        }
     }
 }
 

@@ -10,7 +10,8 @@ use super::database::Database;
 use super::{now, told};
 use crate::config::DatabaseConfig;
 use crate::ctx::Ctx;
-use crate::provenance::ops;
+use crate::db::Tx;
+use crate::provenance::ops::{self, Problem};
 use crate::tenants;
 
 /// How many sessions are listed at once.
@@ -19,17 +20,17 @@ const PAGE: i64 = 1000;
 /// Verify that no record of provenance was altered, removed or added.
 ///
 /// Every record of a session names the one before it by its hash, and a finished session's chain is sealed. This
-/// computes every hash anew from the records and from the versions that they name. Where something is wrong the record
-/// is named and the exit status is 1.
+/// computes every hash anew, of the records, of the versions that they name, and of all contents that are stored. Where
+/// something is wrong it is named and the exit status is 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  slatebase verify acme                                 every session of the tenant
+  slatebase verify acme                                 every session, record and document of the tenant
   slatebase verify acme 01890a5d-ac96-774b-bcce-b302099a8057")]
 pub struct Args {
     /// The tenant's name
     tenant: String,
-    /// The sessions' ids. Unset: all that the tenant ever had
+    /// The sessions' ids. Unset: all that the tenant ever had, and everything else that is on record or stored
     sessions: Vec<Uuid>,
     #[command(flatten)]
     database: DatabaseConfig,
@@ -45,6 +46,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         database.db.operator_blocking(|tx| tenants::ops::get_tenant(tx, &args.tenant)).map_err(told)?.id;
     let ctx = Ctx::local(tenant, now(), Uuid::now_v7());
     let mut found = Found::default();
+    let tell = |session: Option<Uuid>, problem: &Problem| -> io::Result<()> {
+        let session = session.map(|id| format!("session {id}, ")).unwrap_or_default();
+        let record = problem.record_id.map(|id| format!("record {id}")).unwrap_or_default();
+        let position = problem.position.map(|at| format!(" (position {at})")).unwrap_or_default();
+        let place = format!("{session}{record}{position}");
+        let place = place.trim_end_matches(", ");
+        let colon = if place.is_empty() { "" } else { ": " };
+        writeln!(io::stdout(), "{place}{colon}{}", problem.detail)
+    };
     let mut verify = |session: Uuid| -> anyhow::Result<()> {
         let verification = database
             .db
@@ -53,12 +63,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .with_context(|| format!("session {session}"))?;
         found.sessions += 1;
         found.records += verification.records;
-        found.wrong += usize::from(!verification.valid);
-        for problem in verification.problems {
-            let record = problem.record_id.map(|id| format!(", record {id}")).unwrap_or_default();
-            let position = problem.position.map(|at| format!(" (position {at})")).unwrap_or_default();
-            writeln!(io::stdout(), "session {session}{record}{position}: {}", problem.detail)?;
-        }
+        found.wrong += verification.problems.len();
+        verification.problems.iter().try_for_each(|problem| tell(Some(session), problem))?;
         Ok(())
     };
     if args.sessions.is_empty() {
@@ -72,16 +78,41 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 None => break,
             }
         }
+        let mut after = None;
+        loop {
+            let looked =
+                database.db.tenant_blocking(tenant, |tx| ops::verify_alone(tx, after)).map_err(told)?;
+            found.records += looked.count;
+            found.wrong += looked.problems.len();
+            looked.problems.iter().try_for_each(|problem| tell(None, problem))?;
+            match looked.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        let mut after: Option<Vec<u8>> = None;
+        loop {
+            let work = |tx: &mut Tx<'_>| ops::verify_contents(tx, after.as_deref());
+            let looked = database.db.tenant_blocking(tenant, work).map_err(told)?;
+            found.contents += looked.count;
+            found.wrong += looked.problems.len();
+            looked.problems.iter().try_for_each(|problem| tell(None, problem))?;
+            match looked.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
     } else {
         args.sessions.iter().try_for_each(|session| verify(*session))?;
     }
     database.close()?;
-    let Found { sessions, records, wrong } = found;
+    let Found { sessions, records, contents, wrong } = found;
     let verdict = match wrong {
         0 => "all as they were written".to_owned(),
-        wrong => format!("{wrong} sessions are not as they were written"),
+        1 => "one thing is not as it was written".to_owned(),
+        wrong => format!("{wrong} things are not as they were written"),
     };
-    writeln!(io::stdout(), "{sessions} sessions, {records} records: {verdict}")?;
+    writeln!(io::stdout(), "{sessions} sessions, {records} records, {contents} contents: {verdict}")?;
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -89,5 +120,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 struct Found {
     sessions: usize,
     records: i64,
+    contents: i64,
     wrong: usize,
 }

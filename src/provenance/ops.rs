@@ -4,6 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::citation::reference;
 use super::contract::{ItemRecord, contract};
 use super::record::{self, Item, Kind, Record};
 use super::store::{self, End, Stored};
@@ -251,9 +252,7 @@ pub fn verify_session(tx: &mut Tx, ctx: &Ctx, session: Uuid) -> Result<Verificat
             } else if stored.record.previous != last {
                 problems.push(of("it does not follow on the record before it"));
             }
-            if record::hash(&stored.record)? != stored.hash {
-                problems.push(of("the record or a version that it names was altered"));
-            }
+            problems.extend(altered(tx, &stored)?);
             (records, position, last) = (records + 1, stored.record.position, Some(stored.hash));
         }
     }
@@ -266,4 +265,66 @@ pub fn verify_session(tx: &mut Tx, ctx: &Ctx, session: Uuid) -> Result<Verificat
     let valid = problems.is_empty();
     problems.truncate(MAX_PROBLEMS);
     Ok(Verification { valid, records, sealed: ends.seal.is_some(), problems })
+}
+
+/// What of a record is not as it was written: itself, or the bytes of a version that it names.
+fn altered(tx: &mut Tx, stored: &Stored) -> Result<Vec<Problem>> {
+    let of = |detail: String| Problem {
+        record_id: Some(stored.record.id),
+        position: Some(stored.record.position),
+        detail,
+    };
+    let mut problems = Vec::new();
+    if record::hash(&stored.record)? != stored.hash {
+        problems.push(of("the record or a version that it names was altered".into()));
+    }
+    for row in store::altered(tx, stored.record.id)? {
+        problems
+            .push(of(format!("the bytes of {} were altered", reference(&row.slate, &row.path, row.version))));
+    }
+    Ok(problems)
+}
+
+/// What a part of a verification found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verified<P> {
+    /// Where to go on; none at the end.
+    pub next: Option<P>,
+    /// How many were looked at.
+    pub count: i64,
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+}
+
+/// Recomputes the hashes of the records after `after` that stand in no session's chain: of queries, retrieves and
+/// searches. That such a record was removed cannot be seen.
+///
+/// # Errors
+/// Those of the database.
+pub fn verify_alone(tx: &mut Tx, after: Option<Uuid>) -> Result<Verified<Uuid>> {
+    let batch = store::alone(tx, after.unwrap_or_default(), BATCH)?;
+    let mut found = Verified { next: None, count: batch.len() as i64, problems: Vec::new() };
+    for mut stored in batch {
+        stored.record.items = store::items(tx, &stored)?;
+        found.problems.extend(altered(tx, &stored)?);
+        found.next = Some(stored.record.id);
+    }
+    Ok(found)
+}
+
+/// Hashes stored contents anew, those after the hash `after`, whoever was shown them.
+///
+/// # Errors
+/// Those of the database.
+pub fn verify_contents(tx: &mut Tx, after: Option<&[u8]>) -> Result<Verified<Vec<u8>>> {
+    let looked = store::check_contents(tx, after.unwrap_or_default(), BATCH)?;
+    let mut problems = Vec::new();
+    for hash in looked.altered {
+        for row in store::versions_of(tx, &hash)? {
+            let detail =
+                format!("the bytes of {} were altered", reference(&row.slate, &row.path, row.version));
+            problems.push(Problem { record_id: None, position: None, detail });
+        }
+    }
+    Ok(Verified { next: looked.last, count: looked.count, problems })
 }

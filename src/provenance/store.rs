@@ -347,3 +347,83 @@ pub(super) fn chains(tx: &mut Tx, after: Uuid, limit: i64) -> Result<Vec<Uuid>> 
     .load(tx.conn())?;
     Ok(rows.into_iter().map(|row| row.session_id).collect())
 }
+
+/// A version whose stored bytes are not those of its hash.
+#[derive(QueryableByName)]
+pub(super) struct AlteredRow {
+    /// The slate's name.
+    #[diesel(sql_type = Text)]
+    pub slate: String,
+    /// The version's path.
+    #[diesel(sql_type = Text)]
+    pub path: String,
+    /// Its number.
+    #[diesel(sql_type = BigInt)]
+    pub version: i64,
+}
+
+/// The versions among a record's items whose stored bytes are not those of their hash.
+pub(super) fn altered(tx: &mut Tx, record: Uuid) -> Result<Vec<AlteredRow>> {
+    Ok(sql_query(
+        "select distinct s.name as slate, v.path, v.version
+         from provenance p cross join lateral unnest(p.file_ids, p.versions) as i (file_id, version)
+         join file_versions v on v.tenant_id = $1 and v.file_id = i.file_id and v.version = i.version
+         join slates s on s.tenant_id = $1 and s.id = v.slate_id
+         join blobs b on b.tenant_id = $1 and b.sha256 = v.blob
+         where p.tenant_id = $1 and p.id = $2 and sha256(b.data) <> v.sha256 order by v.path, v.version",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<SqlUuid, _>(record)
+    .load(tx.conn())?)
+}
+
+/// The records after `after` that stand in no session's chain, by id, at most `limit`.
+pub(super) fn alone(tx: &mut Tx, after: Uuid, limit: i64) -> Result<Vec<Stored>> {
+    let tenant = tx.tenant();
+    let rows: Vec<RecordRow> =
+        sql_query(format!("{RECORD} and session_id is null and id > $2 order by id limit $3"))
+            .bind::<BigInt, _>(tenant)
+            .bind::<SqlUuid, _>(after)
+            .bind::<BigInt, _>(limit)
+            .load(tx.conn())?;
+    rows.into_iter().map(|row| stored(tenant, row)).collect()
+}
+
+/// Some contents, and which of them are not those of their hash.
+#[derive(QueryableByName)]
+pub(super) struct ContentsRow {
+    /// The last hash that was looked at; none where there was none.
+    #[diesel(sql_type = Nullable<Binary>)]
+    pub last: Option<Vec<u8>>,
+    /// How many were looked at.
+    #[diesel(sql_type = BigInt)]
+    pub count: i64,
+    /// The hashes of those that were altered.
+    #[diesel(sql_type = Array<Binary>)]
+    pub altered: Vec<Vec<u8>>,
+}
+
+/// Looks at the tenant's contents after the hash `after`, in order, at most `limit`.
+pub(super) fn check_contents(tx: &mut Tx, after: &[u8], limit: i64) -> Result<ContentsRow> {
+    Ok(sql_query(
+        "select (array_agg(sha256 order by sha256 desc))[1] as last, count(*) as count,
+                coalesce(array_agg(sha256 order by sha256) filter (where sha256(data) <> sha256), '{}') as altered
+         from (select sha256, data from blobs where tenant_id = $1 and sha256 > $2 order by sha256 limit $3) as b",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<Binary, _>(after)
+    .bind::<BigInt, _>(limit)
+    .get_result(tx.conn())?)
+}
+
+/// The versions that have these contents.
+pub(super) fn versions_of(tx: &mut Tx, sha256: &[u8]) -> Result<Vec<AlteredRow>> {
+    Ok(sql_query(
+        "select s.name as slate, v.path, v.version from file_versions v
+         join slates s on s.tenant_id = $1 and s.id = v.slate_id
+         where v.tenant_id = $1 and v.blob = $2 order by s.name, v.path, v.version",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<Binary, _>(sha256)
+    .load(tx.conn())?)
+}

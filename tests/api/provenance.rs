@@ -294,6 +294,10 @@ async fn whatever_is_altered_removed_or_added_is_found() {
             "create table kept as select * from provenance where position = 2; delete from provenance where position = 2",
             "insert into provenance select * from kept",
         ),
+        (
+            "create table bytes as select * from blobs; update blobs set data = data || 'x'",
+            "update blobs b set data = k.data from bytes k where k.sha256 = b.sha256",
+        ),
         ("update session_seals set records = 3", "update session_seals set records = 2"),
         (
             "insert into provenance select tenant_id, gen_random_uuid(), kind, key_id, session_id, round, 3, hash, hash, \

@@ -8,6 +8,7 @@ mod bench;
 mod demo;
 mod documents;
 mod operator;
+mod retrieve;
 mod seed;
 mod serve;
 mod served;

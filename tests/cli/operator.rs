@@ -126,7 +126,7 @@ fn verifying_finds_nothing_in_nothing() {
     cli.run(&["tenant", "create", "acme"]).expect(0);
     assert_eq!(
         cli.run(&["verify", "acme"]).expect(0).out,
-        "0 sessions, 0 records: all as they were written\n"
+        "0 sessions, 0 records, 0 contents: all as they were written\n"
     );
     cli.run(&["verify", "acme", "01890a5d-ac96-774b-bcce-b302099a8057"]).expect(1);
     cli.run(&["verify", "acme", "7"]).expect(2);
@@ -150,7 +150,19 @@ fn the_help_teaches_and_keeps_secrets() {
         run(command.env("SLATEBASE_OPERATOR_TOKEN", "hunter2")).expect(0).out
     };
     let top = help(&["--help"]);
-    for name in ["serve", "demo", "seed", "migrate", "tenant", "key", "openapi", "verify", "Examples:"] {
+    for name in [
+        "serve",
+        "demo",
+        "seed",
+        "migrate",
+        "tenant",
+        "key",
+        "openapi",
+        "verify",
+        "retrieve",
+        "cite",
+        "Examples:",
+    ] {
         assert!(top.contains(name), "{name}: {top}");
     }
     let serve = help(&["serve", "--help"]);
