@@ -12,4 +12,6 @@ pub mod chunk;
 pub mod corpus;
 pub mod entry;
 pub mod ops;
+pub mod pack;
+pub mod runner;
 mod store;

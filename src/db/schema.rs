@@ -284,6 +284,7 @@ diesel::table! {
         created_at -> Timestamptz,
         updated_at -> Timestamptz,
         finished_at -> Nullable<Timestamptz>,
+        route -> Nullable<Json>,
     }
 }
 

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::citation::reference;
 use super::confidence::{Facts, Freshness, score};
-use super::record::{Item, REFUSED, Record, provenance_id};
+use super::record::{Item, Kind, REFUSED, Record, provenance_id};
 use crate::authority::Authority;
 use crate::error::{Error, Result};
 use crate::hex::hex;
@@ -49,6 +49,10 @@ pub struct ItemRecord {
     pub status: &'static str,
     /// The modes that matched it.
     pub matched_by: Vec<Mode>,
+    /// The hash of the pack that it was packed in, for what was packed before a session's first prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = json!(null))]
+    pub pack: Option<String>,
     /// The output contract. Its data is by reference: `{"reference": …}`, a citation that retrieves it.
     #[serde(flatten)]
     pub contract: Contract,
@@ -216,8 +220,16 @@ pub fn contract(
             Some(status) => status.as_str(),
         },
         matched_by: Mode::from_bits(item.matched_by),
+        pack: pack(record),
         contract,
     })
+}
+
+/// The hash that the record of a packed chunk holds in its request.
+fn pack(record: &Record) -> Option<String> {
+    let request = record.request.as_deref().filter(|_| record.kind == Kind::Prefetch.as_str())?;
+    let request: Value = serde_json::from_str(request).ok()?;
+    Some(request.get("pack")?.as_str()?.to_owned())
 }
 
 /// A contract that is on record, with its data by reference.

@@ -81,11 +81,11 @@ pub fn put(
     Ok((versioned(row)?, false))
 }
 
-/// What a version of a route says, and whether it is used.
+/// What a version of a route says, and whether it is used; none where there is no such version.
 ///
 /// # Errors
-/// [`Code::NotFound`](crate::error::Code::NotFound).
-pub fn route(tx: &mut Tx, id: &str, version: &str) -> Result<(Route, Status)> {
-    let found = get(tx, Kind::Route, id, version)?;
-    Ok((serde_json::from_value(found.document).map_err(Error::internal)?, found.status))
+/// Those of the database.
+pub fn find_route(tx: &mut Tx, id: &str, version: &str) -> Result<Option<(Route, Status)>> {
+    let Some(found) = find(tx, Kind::Route, id, version)? else { return Ok(None) };
+    Ok(Some((serde_json::from_value(found.document).map_err(Error::internal)?, found.status)))
 }

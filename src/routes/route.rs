@@ -48,6 +48,17 @@ pub struct ToolRef {
     pub capability_version: Version,
 }
 
+/// A version of a route, as a session names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouteRef {
+    /// The route.
+    #[schema(example = "policy_memo")]
+    pub route_id: Id,
+    /// Its version.
+    pub route_version: Version,
+}
+
 /// What a version of a route says; a PUT gives all of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

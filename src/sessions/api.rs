@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::machine::Status;
 use super::ops::rounds::{self, NewRound};
 use super::ops::{self, NewSession};
+use super::runner;
 use super::view::{ForgetView, PastRound, PromptView, RoundView, SessionSummary, SessionView};
 use crate::app::App;
 use crate::error::Result;
@@ -23,6 +24,7 @@ use crate::http::json::{Body, JsonOrYaml, OptionalBody};
 use crate::http::page::{self, Limit, Page, PageQuery};
 use crate::http::query::Query;
 use crate::retrieval::limits::AskedLimits;
+use crate::routes::route::RouteRef;
 
 /// Bytes that a body may have that opens a session: its fields may have a megabyte, and escapes make that more.
 const OPEN_LIMIT: usize = 4 << 20;
@@ -59,6 +61,9 @@ struct NewSessionBody {
     #[serde(default)]
     #[schema(value_type = Option<Value>)]
     goal: Option<Value>,
+    /// A published version of a route: what it packs is in the session before its first prompt.
+    #[serde(default)]
+    route: Option<RouteRef>,
 }
 
 /// What a declaration may hold, for the OpenAPI document: the use case checks it, and points at all that is wrong.
@@ -138,7 +143,9 @@ struct ListQuery {
 
 /// Open a session
 ///
-/// It is bound to a slate and a folder in it, and takes rounds until it has an answer. The body may be YAML.
+/// It is bound to a slate and a folder in it, and takes rounds until it has an answer. The body may be YAML. Where its route
+/// packs corpora (`deterministic_prefetch`), they are searched for the goal first: the pack is in `working.slots.prefetch`, and
+/// in the prompt under `packed chunks:`. Where nothing can be packed, the session is opened as `failed`, and `failure` says why.
 #[utoipa::path(operation_id = "create_session", tag = "sessions", params(IdempotencyKey),
     request_body(content(
         (NewSessionBody = "application/json"),
@@ -153,8 +160,8 @@ async fn create_session(
     app: web::Data<App>,
     JsonOrYaml(new): JsonOrYaml<NewSessionBody, OPEN_LIMIT>,
 ) -> Result<HttpResponse> {
-    let new = NewSession { retrieve: new.retrieve, fields: new.fields, goal: new.goal };
-    let view = app.db.tenant(ctx.tenant, move |tx| ops::open(tx, &ctx, &new)).await?;
+    let new = NewSession { retrieve: new.retrieve, fields: new.fields, goal: new.goal, route: new.route };
+    let view = runner::open(&app, ctx, new).await?;
     Ok(HttpResponse::Created()
         .insert_header((ETAG, view.etag()))
         .insert_header((LOCATION, format!("/v1/sessions/{}", view.session_id)))

@@ -4,7 +4,7 @@
 //! declared [`schema`], [`machine`] decides what follows, and [`prompt`] makes the next prompt.
 //!
 //! [`ops`] loads, decides by these and stores, all under a lock on the session's row; [`render`] puts a round's items
-//! together from its record, the first time and whenever it is asked for again.
+//! together from its record, the first time and whenever it is asked for again. [`runner`] opens those whose route packs corpora.
 //!
 //! What always holds: what became of a round commits whole or not at all, and once; at most `maxRounds` rounds retrieve
 //! and at most one more call is made; the schema is the grant, so what it does not declare is never run; contents
@@ -18,6 +18,7 @@ pub mod ops;
 pub mod output;
 pub mod prompt;
 pub mod render;
+pub mod runner;
 pub mod schema;
 mod store;
 pub mod view;

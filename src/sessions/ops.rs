@@ -13,6 +13,7 @@ use super::view::{
     ContextItem, ContextView, ForgetView, MAX_CONTEXT, PromptView, SessionSummary, SessionView, etag,
 };
 use super::{fields, render};
+use crate::corpora::pack::packed_text;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Code, Error, FieldError, Result};
@@ -22,8 +23,10 @@ use crate::precondition::Preconditions;
 use crate::retrieval::found::{After, Window};
 use crate::retrieval::request::Request;
 use crate::retrieval::view::ItemView;
+use crate::routes::route::RouteRef;
 use crate::{folders, retrieval, slates};
 
+pub mod prefetch;
 pub mod rounds;
 
 /// The most paths that `forget` may name.
@@ -41,6 +44,8 @@ pub struct NewSession {
     pub fields: Option<Value>,
     /// What the session is for: a text or an object.
     pub goal: Option<Value>,
+    /// The route that it is on.
+    pub route: Option<RouteRef>,
 }
 
 /// A session as it was loaded.
@@ -50,11 +55,19 @@ struct Loaded {
     state: State,
 }
 
-/// Opens a session. On the way, sessions that the tenant has kept for long enough are deleted.
+/// Opens a session for which nothing is packed. On the way, sessions that the tenant has kept for long enough are deleted.
 ///
 /// # Errors
 /// [`Code::Invalid`] by pointer; [`Code::NotFound`] for a slate that is not there.
 pub fn open(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<SessionView> {
+    let session = checked(tx, ctx, new)?;
+    sweep(tx, ctx.now)?;
+    store::insert(tx, &session.row)?;
+    view(tx, session)
+}
+
+/// The session that is to be opened, which nobody knows of yet.
+fn checked(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<Loaded> {
     let mut errors = Vec::new();
     let declaration = Declaration::parse(&new.retrieve).map_err(|wrong| errors.extend(wrong)).ok();
     if let Some(fields) = &new.fields {
@@ -73,7 +86,6 @@ pub fn open(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<SessionView> {
             "there is no such folder in the slate, or none that may be read",
         )
     })?;
-    sweep(tx, ctx.now)?;
     let state = State::new(declaration.max_rounds);
     let row = SessionRow {
         id: Uuid::now_v7(),
@@ -82,6 +94,7 @@ pub fn open(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<SessionView> {
         declaration: declaration.to_store(&new.retrieve),
         fields: new.fields.clone().unwrap_or_else(|| json!({})),
         goal: new.goal.clone(),
+        route: new.route.as_ref().map(|route| json!(route)),
         working: json!({"slots": {}, "notes": []}),
         status: state.status.as_str().into(),
         round: 0,
@@ -97,8 +110,7 @@ pub fn open(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<SessionView> {
         updated_at: ctx.now,
         finished_at: None,
     };
-    store::insert(tx, &row)?;
-    view(tx, loaded(row)?)
+    loaded(row)
 }
 
 /// Deletes some of the sessions that have outlived the tenant's retention; their records and seals stay.
@@ -169,6 +181,7 @@ pub fn prompt(tx: &mut Tx, ctx: &Ctx, id: Uuid) -> Result<PromptView> {
     Ok(PromptView {
         prompt: prompt::assemble(
             &fields,
+            packed_text(&row.working).as_deref(),
             &terms.as_field,
             carried.chain(given.iter().map(render::in_prompt)),
             last,
@@ -312,6 +325,7 @@ fn view(tx: &mut Tx, session: Loaded) -> Result<SessionView> {
         shown_bytes: row.shown_bytes,
         fields: row.fields,
         goal: row.goal,
+        route: row.route,
         working: row.working,
         forced: row.answer.is_some().then_some(row.forced),
         answer: row.answer,

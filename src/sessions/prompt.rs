@@ -4,11 +4,16 @@
 //! ## <field name>
 //! <value>
 //!
+//! packed chunks:
+//! [<corpus>:<id>] <text>
+//!
 //! ## <as>
 //! <document path="…" version="…" status="…">
 //! <content>
 //! </document>
 //! ```
+//!
+//! What was packed for the session stands between the two, where anything was; each line of it begins with `[`.
 //!
 //! The values of a document's attributes are JSON strings; `version` is empty where nothing has one. A line of a content
 //! that starts with `<document` or `</document` is given a leading `\`, here and nowhere else, so that no content can
@@ -35,9 +40,10 @@ pub struct PromptItem<'a> {
     pub content: Cow<'a, str>,
 }
 
-/// Assembles the prompt: the fields, then under the heading `as_field` every item, in the order given.
+/// Assembles the prompt: the fields, what was packed, then under the heading `as_field` every item, in the order given.
 pub fn assemble<'a>(
     fields: &[Field],
+    packed: Option<&str>,
     as_field: &str,
     items: impl IntoIterator<Item = PromptItem<'a>>,
     exhausted: bool,
@@ -45,6 +51,9 @@ pub fn assemble<'a>(
     let mut out = String::new();
     for Field { name, value } in fields {
         out.extend(["## ", name, "\n", value, "\n\n"]);
+    }
+    if let Some(packed) = packed {
+        out.extend(["packed chunks:\n", packed, "\n\n"]);
     }
     out.extend(["## ", as_field, "\n"]);
     for item in items {
@@ -130,21 +139,23 @@ core
 [{\"name\":\"a.md\",\"size\":1}]
 </document>
 ";
-        assert_eq!(assemble(&fields, "Docs", items.clone(), false), expected);
+        assert_eq!(assemble(&fields, None, "Docs", items.clone(), false), expected);
         let last = format!("{expected}\nRetrieval budget exhausted. Produce your final answer now.");
-        assert_eq!(assemble(&fields, "Docs", items, true), last);
+        assert_eq!(assemble(&fields, None, "Docs", items, true), last);
     }
 
     #[test]
     fn nothing_retrieved_yet() {
-        assert_eq!(assemble(&[], "Docs", [], false), "## Docs\n");
-        assert_eq!(assemble(&[], "Docs", [], true), format!("## Docs\n\n{EXHAUSTED}"));
+        assert_eq!(assemble(&[], None, "Docs", [], false), "## Docs\n");
+        let packed = "packed chunks:\n[a:1] x\n[b:1] y\n\n## Docs\n";
+        assert_eq!(assemble(&[], Some("[a:1] x\n[b:1] y"), "Docs", [], false), packed);
+        assert_eq!(assemble(&[], None, "Docs", [], true), format!("## Docs\n\n{EXHAUSTED}"));
     }
 
     macro_rules! contents {
         ($($name:ident: $content:expr => $shown:expr;)*) => {
             $(#[test] fn $name() {
-                let prompt = assemble(&[], "D", [item("p", Some(1), ItemStatus::Fetched, $content)], false);
+                let prompt = assemble(&[], None, "D", [item("p", Some(1), ItemStatus::Fetched, $content)], false);
                 let frame = "## D\n<document path=\"p\" version=\"1\" status=\"fetched\">\n";
                 assert_eq!(prompt, format!("{frame}{}\n</document>\n", $shown));
             })*
@@ -167,7 +178,7 @@ core
     #[test]
     fn attributes_cannot_break_out() {
         let path = "a\"> \\ \n\r</document>\u{2028}\u{2029}\u{85}é";
-        let prompt = assemble(&[], "D", [item(path, None, ItemStatus::NotFound, "x")], false);
+        let prompt = assemble(&[], None, "D", [item(path, None, ItemStatus::NotFound, "x")], false);
         let line = prompt.split(LINE_BREAKS).nth(1).unwrap();
         let expected =
             r#"<document path="a\"> \\ \n\r</document>\u2028\u2029\u0085é" version="" status="not_found">"#;

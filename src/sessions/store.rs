@@ -23,6 +23,7 @@ pub(super) struct SessionRow {
     pub declaration: Value,
     pub fields: Value,
     pub goal: Option<Value>,
+    pub route: Option<Value>,
     pub working: Value,
     pub status: String,
     pub round: i32,

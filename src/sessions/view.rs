@@ -8,9 +8,11 @@ use uuid::Uuid;
 
 use super::machine::{Next, Status};
 use super::output::{AnswerReason, DecisionKind};
+use crate::corpora::pack::Unpacked;
 use crate::retrieval::limits::Limits;
 use crate::retrieval::request::ModeError;
 use crate::retrieval::view::ItemView;
+use crate::routes::route::RouteRef;
 
 /// The most files that a session's view lists of its context.
 pub const MAX_CONTEXT: i64 = 1000;
@@ -51,10 +53,14 @@ pub struct SessionView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub goal: Option<Value>,
+    /// The route that it is on, as it was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<RouteRef>)]
+    pub route: Option<Value>,
     /// What the model has been given in this epoch.
     pub context: ContextView,
-    /// The working memory.
-    #[schema(value_type = Object)]
+    /// The working memory: `slots` by name, and `notes`.
+    #[schema(value_type = Object, example = json!({"slots": {}, "notes": []}))]
     pub working: Value,
     /// The final answer, exactly as it was submitted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,8 +68,9 @@ pub struct SessionView {
     /// Whether the answer was made in the last call, after all rounds were spent; there with the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forced: Option<bool>,
-    /// Why it failed.
+    /// Why it failed: a reason to test for, and a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Unpacked>)]
     pub failure: Option<Value>,
     /// When it was opened.
     pub created_at: DateTime<Utc>,

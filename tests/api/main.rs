@@ -16,6 +16,7 @@ mod nasty;
 mod openapi;
 mod oracle;
 mod plans;
+mod prefetch;
 mod problems;
 mod provenance;
 mod query;

@@ -15,11 +15,14 @@ use slatebase::http::server::{self, Running};
 
 mod client;
 mod cluster;
+mod host;
 mod invariants;
 mod knowledge;
 
 #[allow(unused_imports, reason = "for signatures of helpers")]
 pub use client::{Caller, Reply, Request};
+#[allow(unused_imports, reason = "for signatures of helpers")]
+pub use host::{Asked, Host};
 
 pub const OPERATOR_TOKEN: &str = "operator-token-of-the-tests";
 

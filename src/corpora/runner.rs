@@ -1,0 +1,128 @@
+//! Asking a gateway at another host (corpora, "Route", "Prefetch").
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+
+use super::corpus::{Corpus, Place};
+use super::pack::{self, Fetched, Packed, Reason, Unpacked};
+use crate::app::App;
+use crate::authority::Authority;
+use crate::ctx::Ctx;
+use crate::error::{Error, Result};
+use crate::item::ItemStatus;
+use crate::outbound::{Call, Cut};
+use crate::provenance::confidence::{Facts, Freshness, score};
+use crate::provenance::contract::{CitationView, Contract, Detail, Extraction, Retrieved, Source};
+use crate::provenance::record::Item;
+
+/// The most bytes of a gateway's answer.
+const MAX_ANSWER: usize = 4 << 20;
+
+/// Asks a corpus's gateway for the goal, once. What goes wrong is told in the result within.
+///
+/// # Errors
+/// Those of the database.
+pub async fn search(
+    app: &App,
+    ctx: &Ctx,
+    corpus: &Corpus,
+    goal: Option<&Value>,
+) -> Result<Result<Fetched, Unpacked>> {
+    let id = corpus.row.id.as_str();
+    let wrong = |reason, why: &dyn std::fmt::Display| {
+        Ok(Err(Unpacked::new(reason, format!("the corpus `{id}`: {why}"))))
+    };
+    let Place::Http(url) = &corpus.row.place else {
+        return wrong(Reason::GatewayError, &"it lies in a slate");
+    };
+    if let Some(secret) = &corpus.row.secret {
+        return wrong(Reason::GatewayError, &format_args!("there is no secret `{secret}`"));
+    }
+    let none = json!({});
+    let body = json!({"collection": corpus.row.collection, "goal": goal.unwrap_or(&none)});
+    let body = serde_json::to_vec(&body).map_err(Error::internal)?;
+    let call = Call::post(url.clone(), body, corpus.row.timeout, MAX_ANSWER);
+    let answer = match app.outbound.send(&call).await {
+        Ok(answer) => answer,
+        Err(failure) => return wrong(Reason::GatewayUnreachable, &failure),
+    };
+    match answer.cut {
+        Some(Cut::Ended) => return wrong(Reason::GatewayUnreachable, &"its answer ended early"),
+        Some(Cut::TooLarge) => {
+            return wrong(Reason::GatewayError, &format_args!("its answer has more than {MAX_ANSWER} bytes"));
+        }
+        None => {}
+    }
+    if !answer.status.is_success() {
+        return wrong(
+            Reason::GatewayError,
+            &format_args!("its gateway answered with status {}", answer.status.as_u16()),
+        );
+    }
+    let chunks = match pack::chunks(&answer.body) {
+        Ok(chunks) => chunks,
+        Err(error) => return wrong(Reason::GatewayError, &error),
+    };
+    let host = answer.url.host_str().unwrap_or_default();
+    let mut recorded = Vec::with_capacity(chunks.len());
+    for chunk in chunks {
+        let item = item(&chunk, host, answer.url.scheme() == "https", ctx.now)?;
+        recorded.push((chunk, item));
+    }
+    Ok(Ok(Fetched { corpus_id: id.to_owned(), chunks: recorded }))
+}
+
+/// What is recorded of a chunk that came from another host.
+fn item(chunk: &Packed, host: &str, secure: bool, now: DateTime<Utc>) -> Result<Item> {
+    let (authority, freshness) = (Authority::default(), Freshness::Unknown);
+    let size = chunk.text().len() as i64;
+    let transport = if secure { "HTTPS" } else { "plain HTTP" };
+    let facts = Facts {
+        remote: true,
+        truncated: false,
+        freshness,
+        hashed: true,
+        authority,
+        encoding_guessed: false,
+        failed: false,
+    };
+    let contract = Contract {
+        retrieved: Retrieved {
+            target: chunk.id().into(),
+            source: format!("web:{host}"),
+            timestamp: now,
+            data: Value::Null,
+            format: Some("text".into()),
+            complete: true,
+        },
+        citation: CitationView { reference: None, version: None, hash: Some(chunk.text_hash()), authority },
+        provenance: Source {
+            source_type: "web".into(),
+            last_modified: None,
+            freshness,
+            reliability: format!(
+                "Given by the gateway of a registered corpus over {transport}; not versioned here, and the SHA-256 is that of the \
+                 chunk's text."
+            ),
+        },
+        extraction: Extraction {
+            applied_filters: None,
+            original_size: size,
+            returned_size: size,
+            truncated: false,
+        },
+        confidence: score(facts),
+        evidence_anchors: Vec::new(),
+        assumptions: vec!["The gateway chose the chunk; what it is a part of was not read.".into()],
+        failure: None,
+    };
+    Ok(Item {
+        file: None,
+        status: ItemStatus::Fetched.code(),
+        matched_by: 0,
+        authority: authority.code(),
+        freshness: freshness.code(),
+        asked: Some(chunk.id()),
+        detail: Some(Detail::Contract(Box::new(contract)).text()?),
+    })
+}

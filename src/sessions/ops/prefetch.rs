@@ -1,0 +1,200 @@
+//! Opening a session with what its route has packed for it (corpora, "Prefetch").
+
+use serde_json::{Value, json};
+
+use super::{NewSession, checked, view};
+use crate::corpora::chunk::Given;
+use crate::corpora::corpus::{Corpus, Place};
+use crate::corpora::entry::Status;
+use crate::corpora::ops as corpora;
+use crate::corpora::ops::gateway;
+use crate::corpora::pack::{Fetched, Pack, Packed, Reason, Unpacked, packed_text};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::{Error, Result};
+use crate::provenance;
+use crate::provenance::ops::{Link, NewRecord};
+use crate::provenance::record::{Item, Kind};
+use crate::routes::ops as routes;
+use crate::routes::route::Mode;
+use crate::sessions::machine::{self, Event};
+use crate::sessions::ops::{Loaded, refusal};
+use crate::sessions::store;
+use crate::sessions::view::SessionView;
+
+/// What was begun of opening a session.
+#[derive(Debug)]
+pub enum Begun {
+    /// It is open, or has failed.
+    Opened(Box<SessionView>),
+    /// These corpora of the scope are to be asked first, in this order; then [`finish`] opens it.
+    Ask(Vec<Corpus>),
+}
+
+/// Opens a session, unless its route has corpora at other hosts, which are asked while no transaction is held.
+///
+/// # Errors
+/// As [`open`](super::open); [`Code::Invalid`](crate::error::Code::Invalid) where there is no such published route.
+pub fn begin(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<Begun> {
+    let found = match scope(tx, ctx, new)? {
+        None => return super::open(tx, ctx, new).map(Box::new).map(Begun::Opened),
+        Some(found) => found,
+    };
+    // What is wrong with the rest is told before anyone is asked.
+    checked(tx, ctx, new)?;
+    if let Ok(scope) = &found {
+        let far = scope.iter().filter(|corpus| matches!(corpus.row.place, Place::Http(_)));
+        let far: Vec<Corpus> = far.cloned().collect();
+        if !far.is_empty() {
+            return Ok(Begun::Ask(far));
+        }
+    }
+    finish(tx, ctx, new, found.map(|_| Vec::new())).map(Box::new).map(Begun::Opened)
+}
+
+/// Opens a session with what the corpora at other hosts gave; or as failed, where they gave nothing.
+///
+/// # Errors
+/// As [`begin`].
+pub fn finish(
+    tx: &mut Tx,
+    ctx: &Ctx,
+    new: &NewSession,
+    fetched: Result<Vec<Fetched>, Unpacked>,
+) -> Result<SessionView> {
+    let mut session = checked(tx, ctx, new)?;
+    let packed = match fetched {
+        Ok(fetched) => pack(tx, ctx, new, fetched)?,
+        Err(unpacked) => Err(unpacked),
+    };
+    match packed {
+        Ok((pack, items)) => {
+            session.row.working = json!({"slots": pack.slots(), "notes": []});
+            let text = packed_text(&session.row.working);
+            session.row.working["notes"] = json!(text.into_iter().collect::<Vec<_>>());
+            record(tx, ctx, &mut session, &pack, items)?;
+        }
+        Err(unpacked) => {
+            let (state, _) = machine::step(session.state, Event::Fail).map_err(refusal)?;
+            session.state = state;
+            session.row.status = state.status.as_str().into();
+            session.row.failure = Some(json!(unpacked));
+            session.row.finished_at = Some(ctx.now);
+        }
+    }
+    super::sweep(tx, ctx.now)?;
+    store::insert(tx, &session.row)?;
+    if session.state.status.is_finished() {
+        store::seal(tx, &session.row, ctx.now)?;
+    }
+    view(tx, session)
+}
+
+/// The corpora that are to be packed, in order, or why none can be; none where the session's route packs nothing.
+fn scope(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<Option<Result<Vec<Corpus>, Unpacked>>> {
+    let Some(named) = &new.route else { return Ok(None) };
+    let (id, version) = (named.route_id.as_str(), named.route_version.as_str());
+    let found = routes::find_route(tx, id, version)?.filter(|(_, status)| *status == Status::Published);
+    let (route, _) = found
+        .ok_or_else(|| Error::invalid_at("/route", "there is no published route of this id and version"))?;
+    let Some(retrieval) = route.retrieval.filter(|retrieval| retrieval.mode == Mode::DeterministicPrefetch)
+    else {
+        return Ok(None);
+    };
+    if retrieval.scope.is_empty() {
+        let detail = format!("the scope of the route `{id}` names no corpus");
+        return Ok(Some(Err(Unpacked::new(Reason::EmptyScope, detail))));
+    }
+    let mut scope = Vec::with_capacity(retrieval.scope.len());
+    for id in &retrieval.scope {
+        match corpora::find(tx, ctx, id.as_str())? {
+            None => {
+                let detail = format!("there is no corpus `{id}` in the catalogue");
+                return Ok(Some(Err(Unpacked::new(Reason::UnknownCorpus, detail))));
+            }
+            Some(corpus) if corpus.row.status != Status::Published => {
+                let detail = format!("the corpus `{id}` is not published");
+                return Ok(Some(Err(Unpacked::new(Reason::CorpusNotPublished, detail))));
+            }
+            Some(corpus) => scope.push(corpus),
+        }
+    }
+    Ok(Some(Ok(scope)))
+}
+
+/// What is recorded of each chunk: its slate and folder, where it comes from one, and the item.
+struct Source {
+    slate: Option<(String, String)>,
+    item: Item,
+}
+
+/// Puts the pack together: what was fetched, and what the slates' corpora give now.
+fn pack(
+    tx: &mut Tx,
+    ctx: &Ctx,
+    new: &NewSession,
+    fetched: Vec<Fetched>,
+) -> Result<Result<(Pack, Vec<Source>), Unpacked>> {
+    let scope = match scope(tx, ctx, new)? {
+        Some(Ok(scope)) => scope,
+        Some(Err(unpacked)) => return Ok(Err(unpacked)),
+        None => Vec::new(),
+    };
+    let goal = new.goal.clone().unwrap_or_else(|| json!({}));
+    let (mut pack, mut sources) = (Pack::default(), Vec::new());
+    let mut fetched = fetched.into_iter().map(|from| (from.corpus_id, from.chunks)).collect::<Vec<_>>();
+    for corpus in scope {
+        let id = corpus.row.id.as_str();
+        let mut chunks = Vec::new();
+        match corpus.row.slate() {
+            Some((slate, folder)) => {
+                for Given { chunk, item } in gateway::passages(tx, ctx, &corpus, &goal)? {
+                    let value = serde_json::to_value(&chunk).map_err(Error::internal)?;
+                    chunks.push(Packed::parse(value).map_err(Error::internal)?);
+                    sources.push(Source { slate: Some((slate.to_owned(), folder.to_owned())), item });
+                }
+            }
+            None => {
+                let Some(at) = fetched.iter().position(|(of, _)| of == id) else {
+                    let detail = format!("the corpus `{id}` was moved while the pack was made");
+                    return Ok(Err(Unpacked::new(Reason::GatewayError, detail)));
+                };
+                for (chunk, item) in fetched.swap_remove(at).1 {
+                    chunks.push(chunk);
+                    sources.push(Source { slate: None, item });
+                }
+            }
+        }
+        pack.add(id, chunks);
+    }
+    Ok(pack.check().map(|()| (pack, sources)))
+}
+
+/// One record a chunk, each with the pack's hash, in the session's chain.
+fn record(tx: &mut Tx, ctx: &Ctx, session: &mut Loaded, pack: &Pack, sources: Vec<Source>) -> Result<()> {
+    let hash = pack.hash()?;
+    let row = &mut session.row;
+    for ((corpus, chunk), source) in pack.chunks().zip(sources) {
+        let request: Value = json!({"pack": hash, "route": row.route, "corpus_id": corpus, "chunk_id": chunk.id(),
+            "text": chunk.text_hash()});
+        let link = Link {
+            session_id: row.id,
+            round: 0,
+            position: row.chain_length + 1,
+            previous: row.chain_hash.take(),
+        };
+        let (slate, folder) = source.slate.unzip();
+        let new = NewRecord {
+            kind: Kind::Prefetch,
+            link: Some(link),
+            slate: slate.as_deref(),
+            folder: folder.as_deref(),
+            recursive: true,
+            request: Some(&request),
+            items: vec![source.item],
+        };
+        let recorded = provenance::ops::record(tx, ctx, new)?;
+        (row.chain_length, row.chain_hash) = (recorded.position, Some(recorded.hash));
+    }
+    Ok(())
+}
