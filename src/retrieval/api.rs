@@ -24,6 +24,8 @@ use crate::http::page::{self, Limit};
 use crate::item::Mode;
 use crate::path::FolderPath;
 
+pub mod facets;
+
 /// Bytes of contents past which a page ends early (retrieval semantics §6).
 const PAGE_BYTES: i64 = 16 << 20;
 /// The same for a page of a stream, which is in memory as a whole.
@@ -37,7 +39,7 @@ const NDJSON: &str = "application/x-ndjson";
 
 /// Adds the routes.
 pub fn configure(config: &mut ServiceConfig) {
-    config.service(query_slate);
+    config.service(query_slate).service(facets::get_facets);
 }
 
 #[derive(Deserialize, ToSchema)]

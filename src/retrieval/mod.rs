@@ -13,6 +13,7 @@ pub mod api;
 pub mod budget;
 pub mod contains;
 pub mod deny;
+pub mod facets;
 pub mod filter;
 pub mod found;
 pub mod glob;

@@ -17,6 +17,7 @@ use crate::item::{Hint, HintReason};
 use crate::path::{FilePath, FolderPath, Name};
 use crate::{folders, slates};
 
+pub mod facets;
 pub mod measure;
 pub mod query;
 

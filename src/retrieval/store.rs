@@ -13,6 +13,7 @@ use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
 use diesel::sql_types::{Array, BigInt, Binary, Bool, Nullable, SmallInt, Text, Timestamptz};
 use diesel::{QueryableByName, sql_query};
 
+use super::facets::{self, Facet};
 use super::filter::Filter;
 use super::found::{Scope, Totals};
 use super::modes::metatag::{self, Plan};
@@ -353,4 +354,48 @@ pub(super) fn near(tx: &mut Tx, lost: &[Lost], limit: usize) -> Result<HashMap<i
         near.entry(row.n).or_default().push(row.path);
     }
     Ok(near)
+}
+
+#[derive(QueryableByName)]
+struct FacetRow {
+    #[diesel(sql_type = Text)]
+    name: String,
+    #[diesel(sql_type = BigInt)]
+    files: i64,
+    #[diesel(sql_type = Text)]
+    types: String,
+    #[diesel(sql_type = Text)]
+    values: String,
+}
+
+/// The metatags of the scope's files after the name `after`, by name, at most `limit`, each with at most `values`.
+pub(super) fn facets(
+    tx: &mut Tx,
+    scope: &Scope,
+    after: Option<&str>,
+    limit: i64,
+    values: i64,
+) -> Result<Vec<Facet>> {
+    let rows: Vec<FacetRow> =
+        query(&facets::statement(tx.tenant(), scope, after, limit, values)).load(tx.conn())?;
+    let facet = |row: FacetRow| {
+        Ok(Facet {
+            name: row.name,
+            files: row.files,
+            types: serde_json::from_str(&row.types)?,
+            values: serde_json::from_str(&row.values)?,
+        })
+    };
+    rows.into_iter().map(facet).collect::<Result<_, serde_json::Error>>().map_err(Error::internal)
+}
+
+#[derive(QueryableByName)]
+struct FilesRow {
+    #[diesel(sql_type = BigInt)]
+    files: i64,
+}
+
+/// How many files of the scope facets look at, to one more than they do.
+pub(super) fn count_tagged(tx: &mut Tx, scope: &Scope) -> Result<i64> {
+    Ok(query(&facets::count(tx.tenant(), scope)).get_result::<FilesRow>(tx.conn())?.files)
 }

@@ -4,6 +4,7 @@ mod bulk;
 mod capability;
 mod catalog;
 mod catalogue;
+mod facets;
 mod files;
 mod filters;
 mod folders;

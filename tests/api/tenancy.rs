@@ -46,6 +46,7 @@ fn operation(id: &str) -> Operation {
         "put_settings" => of(Tenant, &["admin"], json!({})),
         "list_slates" => of(Tenant, reads, Value::Null),
         "list_sessions" => of(Tenant, reads, Value::Null),
+        "get_facets" => of(Slate, reads, Value::Null),
         "get_slate" | "get_root_folder" | "get_folder" | "get_metatags" | "list_versions" | "head_file" => {
             of(Slate, reads, Value::Null)
         }
@@ -358,6 +359,7 @@ const CONTRACT: &[&str] = &[
     "GET /v1/settings",
     "GET /v1/slates",
     "GET /v1/slates/{slate}",
+    "GET /v1/slates/{slate}/facets",
     "GET /v1/slates/{slate}/files/{path}",
     "GET /v1/slates/{slate}/folders",
     "GET /v1/slates/{slate}/folders/{path}",
