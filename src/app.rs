@@ -5,9 +5,10 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-use crate::config::Config;
+use crate::config::{Config, SecretsConfig};
 use crate::db::Db;
 use crate::outbound::{Outbound, OutboundConfig};
+use crate::secrets::keys::Keys;
 
 /// The service. Cheap to clone.
 #[derive(Clone)]
@@ -18,6 +19,8 @@ pub struct App {
     pub outbound: Outbound,
     /// A permit for each request body above 1 MiB that may be in memory at once.
     pub large_bodies: Arc<Semaphore>,
+    /// The keys that tenants' secrets are encrypted under.
+    pub secrets: Arc<Keys>,
     /// SHA-256 of the operator token; `None` closes the operator's routes.
     pub operator_token: Option<[u8; 32]>,
 }
@@ -27,19 +30,25 @@ impl App {
     ///
     /// # Errors
     /// As [`App::new`].
-    pub fn for_command(db: Db, outbound: &OutboundConfig) -> anyhow::Result<App> {
-        let outbound = Outbound::new(outbound)?;
-        Ok(App { db, outbound, large_bodies: Arc::new(Semaphore::new(1)), operator_token: None })
+    pub fn for_command(db: Db, outbound: &OutboundConfig, secrets: &SecretsConfig) -> anyhow::Result<App> {
+        Ok(App {
+            db,
+            outbound: Outbound::new(outbound)?,
+            secrets: Arc::new(secrets.keys()?),
+            large_bodies: Arc::new(Semaphore::new(1)),
+            operator_token: None,
+        })
     }
 
     /// The service over a pool.
     ///
     /// # Errors
-    /// When no client for requests to other hosts can be made.
+    /// When no client for requests to other hosts can be made, or a key is none.
     pub fn new(db: Db, config: &Config) -> anyhow::Result<App> {
         Ok(App {
             db,
             outbound: Outbound::new(&config.outbound)?,
+            secrets: Arc::new(config.secrets.keys()?),
             large_bodies: Arc::new(Semaphore::new(config.max_large_bodies.into())),
             operator_token: config.operator_token.as_ref().map(|token| Sha256::digest(token.expose()).into()),
         })

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use crate::outbound::OutboundConfig;
+use crate::secrets::keys::Keys;
 
 /// Text that is never printed: a token, or a URL that may hold a password.
 #[derive(Clone, PartialEq, Eq)]
@@ -89,6 +90,26 @@ impl DatabaseConfig {
     }
 }
 
+/// What tenants' secrets are encrypted under.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct SecretsConfig {
+    /// The keys that tenants' secrets are encrypted under: 32 bytes each, in base64 or hexadecimal, with commas. The first
+    /// encrypts, all decrypt. Unset: a file of the embedded Postgres's data directory, or else no secret can be stored
+    #[arg(long, env = "SLATEBASE_SECRETS_KEY", hide_env_values = true, value_name = "KEYS")]
+    pub secrets_key: Option<Secret>,
+}
+
+impl SecretsConfig {
+    /// The keys; none where none is set.
+    ///
+    /// # Errors
+    /// When one is no key.
+    pub fn keys(&self) -> anyhow::Result<Keys> {
+        let Some(text) = &self.secrets_key else { return Ok(Keys::default()) };
+        Keys::parse(text.expose()).map_err(anyhow::Error::msg)
+    }
+}
+
 /// How the service is served.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Config {
@@ -118,6 +139,10 @@ pub struct Config {
     /// What is logged: a level (error, warn, info, debug, trace), or directives such as info,slatebase::db=debug
     #[arg(long, env = "SLATEBASE_LOG", default_value = "info,actix_server=warn", value_name = "FILTER")]
     pub log: String,
+
+    /// Secrets of tenants.
+    #[command(flatten)]
+    pub secrets: SecretsConfig,
 
     /// Requests to other hosts.
     #[command(flatten)]

@@ -53,6 +53,7 @@ codes! {
     PromptUnavailable    "prompt_unavailable"     409 "No prompt can be assembled";
     IdempotencyRunning   "idempotency_running"    409 "A request with this Idempotency-Key is still running";
     SecretAlreadyShown   "secret_already_shown"   409 "The secret was shown once, and is not shown again";
+    SecretsUnavailable   "secrets_unavailable"    409 "The secret cannot be encrypted or decrypted";
     VersionPublished     "version_published"      409 "A version that was published cannot be changed";
     Conflict             "conflict"               409 "The write met another one";
     Gone                 "gone"                   410 "The version is no longer kept";

@@ -65,6 +65,7 @@ pub mod provenance;
 pub mod retrieval;
 pub mod routes;
 pub mod schema;
+pub mod secrets;
 pub mod sessions;
 pub mod slates;
 pub mod tenants;

@@ -10,7 +10,7 @@ use super::{now, told, wrong};
 use crate::app::App;
 use crate::capability::citations::{CheckStatus, ResolveStatus, ToCheck, ToResolve};
 use crate::capability::runner;
-use crate::config::DatabaseConfig;
+use crate::config::{DatabaseConfig, SecretsConfig};
 use crate::ctx::Ctx;
 use crate::outbound::OutboundConfig;
 use crate::tenants;
@@ -45,6 +45,8 @@ pub struct Args {
     #[command(flatten)]
     outbound: OutboundConfig,
     #[command(flatten)]
+    secrets: SecretsConfig,
+    #[command(flatten)]
     database: DatabaseConfig,
 }
 
@@ -56,7 +58,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let database = Database::open_for_command(&args.database)?;
     let tenant =
         database.db.operator_blocking(|tx| tenants::ops::get_tenant(tx, &args.tenant)).map_err(told)?.id;
-    let app = App::for_command(database.db.clone(), &args.outbound)?;
+    let app = App::for_command(database.db.clone(), &args.outbound, &database.secrets(&args.secrets)?)?;
     let ctx = Ctx::local(tenant, now(), Uuid::now_v7());
     let runtime = tokio::runtime::Runtime::new()?;
     let plain = !args.json && io::stdout().is_terminal();

@@ -1,13 +1,17 @@
 //! The database of a command: the one that is named, or the embedded one.
 
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 
-use crate::config::{DatabaseConfig, Secret};
+use crate::config::{Config, DatabaseConfig, Secret, SecretsConfig};
 use crate::db::embedded::{self, Embedded, Options};
 use crate::db::migrate::{self, ServiceLogin};
 use crate::db::{Db, PoolOptions};
+use crate::hex::hex;
 
 /// The database of the embedded Postgres.
 pub const DATABASE: &str = "slatebase";
@@ -25,6 +29,8 @@ pub enum Schema {
     Refuse,
 }
 
+/// Holds the key of tenants' secrets, where the environment names none.
+const KEY_FILE: &str = "secrets.key";
 /// How long a statement of a command may run; nobody waits in a queue behind it.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -37,6 +43,8 @@ pub struct Database {
     /// The URL of the service's login.
     pub url: String,
     embedded: Option<Embedded>,
+    /// Of the embedded one.
+    directory: PathBuf,
 }
 
 impl Database {
@@ -48,7 +56,13 @@ impl Database {
         let (embedded, url) = locate(config, schema)?;
         let db = Db::connect(&config.pool(&url))?;
         check(&url)?;
-        Ok(Database { db, place: place(embedded.as_ref(), config), url, embedded })
+        Ok(Database {
+            db,
+            place: place(embedded.as_ref(), config),
+            url,
+            embedded,
+            directory: directory(config),
+        })
     }
 
     /// The same for a command that works alone: few connections, and time for long statements.
@@ -64,12 +78,41 @@ impl Database {
             durable_queries: true,
         })?;
         check(&url)?;
-        Ok(Database { db, place: place(embedded.as_ref(), config), url, embedded })
+        Ok(Database {
+            db,
+            place: place(embedded.as_ref(), config),
+            url,
+            embedded,
+            directory: directory(config),
+        })
     }
 
     /// The URL of the superuser's login, which only the embedded Postgres has.
     pub fn superuser_url(&self) -> Option<String> {
         self.embedded.as_ref().map(|embedded| embedded.superuser_url(DATABASE))
+    }
+
+    /// The configuration, with the key of the embedded database's file beside those that it names.
+    ///
+    /// # Errors
+    /// When the key's file can be neither read nor made.
+    pub fn with_secrets_key(&self, config: &Config) -> anyhow::Result<Config> {
+        let secrets = self.secrets(&config.secrets)?;
+        Ok(Config { secrets, ..config.clone() })
+    }
+
+    /// The same for a command.
+    ///
+    /// # Errors
+    /// When the key's file can be neither read nor made.
+    pub fn secrets(&self, config: &SecretsConfig) -> anyhow::Result<SecretsConfig> {
+        if self.embedded.is_none() {
+            return Ok(config.clone());
+        }
+        let named = config.secrets_key.as_ref().map(Secret::expose);
+        let file = key_file(&self.directory.join(KEY_FILE), named.is_none())?;
+        let keys: Vec<&str> = named.into_iter().chain(file.as_deref()).collect();
+        Ok(SecretsConfig { secrets_key: Some(keys.join(",").parse().map_err(anyhow::Error::msg)?) })
     }
 
     /// Closes it, and waits for the embedded Postgres to stop, unless somebody else uses it.
@@ -128,10 +171,37 @@ fn locate(config: &DatabaseConfig, schema: Schema) -> anyhow::Result<(Option<Emb
     }
 }
 
+fn directory(config: &DatabaseConfig) -> PathBuf {
+    config.data_dir.clone().unwrap_or_else(embedded::default_data_dir)
+}
+
+/// The key in `path`. Where there is none, one is made if it is `needed`, for us alone to read.
+fn key_file(path: &Path, needed: bool) -> anyhow::Result<Option<String>> {
+    let read = || match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    };
+    let make = || -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+        writeln!(file, "{}", hex(&rand::random::<[u8; 32]>()))?;
+        file.as_file().sync_all()?;
+        match file.persist_noclobber(path) {
+            // Somebody else was first, and their key is the one.
+            Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            done => done.map(drop).map_err(|error| error.error),
+        }
+    };
+    let mut found = read();
+    if needed && matches!(found, Ok(None)) {
+        found = make().and_then(|()| read());
+    }
+    found.with_context(|| format!("the key of tenants' secrets, {}", path.display()))
+}
+
 fn start(config: &DatabaseConfig, migrating: bool) -> anyhow::Result<(Embedded, usize)> {
-    let directory = config.data_dir.clone().unwrap_or_else(embedded::default_data_dir);
     let program = std::env::current_exe().context("cannot tell which program this is")?;
-    let embedded = embedded::start(&Options::new(directory, program))?;
+    let embedded = embedded::start(&Options::new(directory(config), program))?;
     if !migrating {
         // A directory that nothing was ever migrated in has neither the database nor the login.
         ensure!(is_current(&embedded.superuser_url(DATABASE)).unwrap_or(false), NOT_CURRENT);
@@ -167,10 +237,7 @@ fn place(embedded: Option<&Embedded>, config: &DatabaseConfig) -> String {
         bare.unwrap_or_else(|| "the database".into())
     };
     match embedded {
-        Some(_) => {
-            let directory = config.data_dir.clone().unwrap_or_else(embedded::default_data_dir);
-            format!("embedded Postgres in {}", directory.display())
-        }
+        Some(_) => format!("embedded Postgres in {}", directory(config).display()),
         None => {
             config.database_url.as_ref().or(config.migrate_database_url.as_ref()).map(of).unwrap_or_default()
         }

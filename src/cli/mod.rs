@@ -19,6 +19,7 @@ mod logging;
 pub mod migrate;
 pub mod openapi;
 pub mod retrieve;
+pub mod secrets;
 pub mod seed;
 pub mod serve;
 pub mod tenant;
@@ -59,6 +60,8 @@ enum Command {
     Key(key::Action),
     Retrieve(Box<retrieve::Args>),
     Cite(cite::Args),
+    #[command(subcommand)]
+    Secrets(secrets::Action),
     Openapi(openapi::Args),
     Verify(verify::Args),
     Bench(Box<bench::Args>),
@@ -75,6 +78,7 @@ pub fn main() -> ExitCode {
         Command::Key(action) => key::run(action),
         Command::Retrieve(args) => retrieve::run(*args),
         Command::Cite(args) => cite::run(args),
+        Command::Secrets(action) => secrets::run(&action),
         Command::Openapi(args) => openapi::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args),
@@ -142,7 +146,9 @@ mod tests {
                     command.get_name(),
                     argument.get_id()
                 );
-                let secret = ["url", "token"].iter().any(|word| argument.get_id().as_str().ends_with(word));
+                let secret = ["url", "token", "secrets_key"]
+                    .iter()
+                    .any(|word| argument.get_id().as_str().ends_with(word));
                 assert_eq!(secret, argument.is_hide_env_values_set(), "{}", argument.get_id());
             }
             command.get_subcommands().for_each(check);

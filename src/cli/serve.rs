@@ -38,9 +38,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     logging::install(&args.config)?;
     let schema = if args.no_migrate { Schema::Refuse } else { Schema::Migrate };
     let database = Database::open(&args.config.database, schema)?;
+    let config = database.with_secrets_key(&args.config)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let served = runtime.block_on(async {
-        let running = server::run(App::new(database.db.clone(), &args.config)?, &args.config).await?;
+        let running = server::run(App::new(database.db.clone(), &config)?, &config).await?;
         let place = &database.place;
         if args.config.operator_token.is_none() {
             tracing::info!(

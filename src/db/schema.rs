@@ -239,6 +239,18 @@ diesel::table! {
 }
 
 diesel::table! {
+    secrets (tenant_id, name) {
+        tenant_id -> Int8,
+        name -> Text,
+        key_id -> Text,
+        nonce -> Bytea,
+        ciphertext -> Bytea,
+        created_at -> Timestamptz,
+        updated_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     session_context (tenant_id, session_id, epoch, file_id, slot) {
         tenant_id -> Int8,
         session_id -> Uuid,
@@ -352,6 +364,7 @@ diesel::joinable!(catalog_versions -> tenants (tenant_id));
 diesel::joinable!(corpora -> tenants (tenant_id));
 diesel::joinable!(passage_roots -> tenants (tenant_id));
 diesel::joinable!(provenance -> tenants (tenant_id));
+diesel::joinable!(secrets -> tenants (tenant_id));
 diesel::joinable!(session_seals -> tenants (tenant_id));
 diesel::joinable!(sessions -> tenants (tenant_id));
 diesel::joinable!(slates -> tenants (tenant_id));
@@ -373,6 +386,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     passages,
     provenance,
     rounds,
+    secrets,
     session_context,
     session_seals,
     sessions,

@@ -68,6 +68,7 @@ mod span;
 pub fn configure(config: &mut ServiceConfig) {
     config
         .configure(crate::tenants::api::configure)
+        .configure(crate::secrets::api::configure)
         .configure(crate::slates::api::configure)
         .configure(crate::folders::api::configure)
         .configure(crate::files::api::configure)

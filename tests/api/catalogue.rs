@@ -126,6 +126,7 @@ async fn the_application_role_can_do_no_more_than_it_needs() {
                 "search_files: select",
                 "search_passages: select",
                 "search_tag_terms: select",
+                "secrets: delete, insert, select, update",
                 "session_context: delete, insert, select",
                 "session_seals: insert, select",
                 "sessions: delete, insert, select, update",
@@ -237,6 +238,7 @@ async fn another_tenant_and_no_tenant_see_nothing() {
         .await
         .expect(201);
     acme.put("/v1/catalog/routes/r/1").json(json!({})).await.expect(201);
+    acme.put("/v1/secrets/s").json(json!({"value": "x"})).await.expect(201);
 
     let (acme, other) = (server.local(&acme).tenant.0, server.local(&other).tenant.0);
     let db = server.app.db.clone();

@@ -21,6 +21,7 @@ mod prefetch;
 mod problems;
 mod provenance;
 mod query;
+mod secrets;
 mod service;
 mod sessions;
 mod slates;

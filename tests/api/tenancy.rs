@@ -59,6 +59,9 @@ fn operation(id: &str) -> Operation {
         "post_files" => of(Slate, &["write"], json!({"path": "new.md", "content": ""})),
         "list_corpora" | "list_routes" | "list_capabilities" => of(Tenant, reads, Value::Null),
         "get_corpus" | "get_route" | "get_capability" => of(Slate, reads, Value::Null),
+        "list_secrets" => of(Tenant, &["admin"], Value::Null),
+        "put_secret" => of(Slate, &["admin"], json!({"value": "hushhush"})),
+        "delete_secret" => of(Slate, &["admin"], Value::Null),
         "put_corpus" => of(Slate, &["admin"], json!({"url": "slate:{slate}/d", "status": "published"})),
         "search_collection" | "search_gateway" => {
             of(Slate, &["retrieve"], json!({"collection": "{corpus_id}", "goal": "hushhush"}))
@@ -108,7 +111,7 @@ impl Names {
         } else {
             "d/a.md"
         };
-        let text = ["{corpus_id}", "{route_id}", "{route_version}", "{capability_id}", "{version}"]
+        let text = ["{corpus_id}", "{route_id}", "{route_version}", "{capability_id}", "{version}", "{name}"]
             .iter()
             .fold(text.to_owned(), |text, name| text.replace(name, &self.entry));
         (text
@@ -194,7 +197,7 @@ async fn world() -> World {
     let record = query["items"][0]["provenance_id"].as_str().unwrap().to_owned();
     let document = acme.get("/openapi.json").await.ok(200);
     let names = Names { session, record, entry: "hushed".into(), ..names };
-    for id in ["put_corpus", "put_route", "put_capability"] {
+    for id in ["put_corpus", "put_route", "put_capability", "put_secret"] {
         calls_named(id).by(&acme, &names).await.expect(201);
     }
     World { server, names, document }
@@ -204,6 +207,7 @@ fn calls_named(id: &str) -> Call {
     let path = match id {
         "create_session" => "/v1/sessions",
         "query_slate" => "/v1/slates/{slate}/query",
+        "put_secret" => "/v1/secrets/{name}",
         "put_corpus" => "/v1/catalog/corpora/{corpus_id}",
         "put_route" => "/v1/catalog/routes/{route_id}/{route_version}",
         "put_capability" => "/v1/catalog/capabilities/{capability_id}/{version}",
@@ -263,7 +267,7 @@ async fn a_key_without_the_scope_is_403() {
 }
 
 /// What makes a thing of any name, in whoever's tenant it is called.
-const MAKERS: &[&str] = &["put_slate", "put_corpus", "put_route", "put_capability"];
+const MAKERS: &[&str] = &["put_slate", "put_corpus", "put_route", "put_capability", "put_secret"];
 
 /// Whoever may not see a thing is told what they are told of a thing that never was; and no list shows it.
 async fn sees_nothing(world: &World, caller: &Caller, own: &[&str]) {
@@ -308,9 +312,18 @@ async fn a_key_bound_to_another_slate_sees_no_other() {
     let world = world().await;
     let scopes = ["read", "write", "retrieve", "admin"];
     let bound = world.server.key("acme", json!({"scopes": scopes, "slates": ["Open"]})).await;
-    // Routes and capabilities are the tenant's, and lie in no slate.
-    let named =
-        ["get_route", "put_route", "get_capability", "put_capability", "list_routes", "list_capabilities"];
+    // Secrets, routes and capabilities are the tenant's, and lie in no slate.
+    let named = [
+        "get_route",
+        "put_route",
+        "get_capability",
+        "put_capability",
+        "list_routes",
+        "list_capabilities",
+        "list_secrets",
+        "put_secret",
+        "delete_secret",
+    ];
     sees_nothing(&world, &bound, &named).await;
     bound.get("/v1/slates/Open").await.expect(200);
     let slates = bound.get("/v1/slates").await.ok(200);
@@ -332,6 +345,7 @@ async fn nothing_of_the_refused_calls_changed_anything() {
 /// What the REST contract lists, by method and path.
 const CONTRACT: &[&str] = &[
     "DELETE /v1/catalog/corpora/{corpus_id}",
+    "DELETE /v1/secrets/{name}",
     "DELETE /v1/sessions/{id}",
     "DELETE /v1/slates/{slate}",
     "DELETE /v1/slates/{slate}/files/{path}",
@@ -351,6 +365,7 @@ const CONTRACT: &[&str] = &[
     "GET /v1/catalog/routes",
     "GET /v1/catalog/routes/{route_id}/{route_version}",
     "GET /v1/provenance/{id}",
+    "GET /v1/secrets",
     "GET /v1/sessions",
     "GET /v1/sessions/{id}",
     "GET /v1/sessions/{id}/prompt",
@@ -390,6 +405,7 @@ const CONTRACT: &[&str] = &[
     "PUT /v1/catalog/capabilities/{capability_id}/{version}",
     "PUT /v1/catalog/corpora/{corpus_id}",
     "PUT /v1/catalog/routes/{route_id}/{route_version}",
+    "PUT /v1/secrets/{name}",
     "PUT /v1/settings",
     "PUT /v1/slates/{slate}",
     "PUT /v1/slates/{slate}/files/{path}",

@@ -9,6 +9,7 @@ mod demo;
 mod documents;
 mod operator;
 mod retrieve;
+mod secrets;
 mod seed;
 mod serve;
 mod served;

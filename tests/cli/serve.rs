@@ -1,6 +1,7 @@
 //! The service as a process: its start, its end, and what others do meanwhile.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use diesel::RunQueryDsl;
@@ -44,6 +45,10 @@ fn a_signal_ends_it_and_its_postgres_and_others_work_beside_it() {
     let readme = fs::read(source.join("README.md")).unwrap();
     assert_eq!(client.get("/v1/slates/S/files/README.md"), readme);
     assert_eq!(postgres(&data), server);
+    // Secrets need nothing to be set up: their key is in a file that nobody else reads.
+    let key = data.join("secrets.key");
+    assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+    let key = fs::read_to_string(&key).unwrap();
     let (status, log) = served.stop(Signal::SIGTERM);
     assert_eq!(status.code(), Some(0), "{log}");
     assert_eq!(postgres(&data), None, "Postgres still runs");
@@ -56,6 +61,7 @@ fn a_signal_ends_it_and_its_postgres_and_others_work_beside_it() {
     let mut serve = slatebase(&["serve", "--listen", "127.0.0.1:0", "--no-migrate"]);
     let (served, _) = Served::start(&mut serve, ready);
     assert_eq!(served.client(&token).get("/v1/slates/S/files/README.md"), readme);
+    assert_eq!(fs::read_to_string(data.join("secrets.key")).unwrap(), key);
     assert_eq!(served.stop(Signal::SIGINT).0.code(), Some(0));
 }
 

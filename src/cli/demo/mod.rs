@@ -76,6 +76,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = io::stdout();
     let seeded = seeds::load(&database.db, TENANT)?;
     let token = make_key(&database)?;
+    let config = database.with_secrets_key(&config)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let served = runtime.block_on(async {
         let running = server::run(App::new(database.db.clone(), &config)?, &config).await?;

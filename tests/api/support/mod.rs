@@ -24,6 +24,8 @@ pub use client::{Caller, Reply, Request};
 #[allow(unused_imports, reason = "for signatures of helpers")]
 pub use host::{Asked, Host};
 
+/// What the tests' secrets are encrypted under.
+const SECRETS_KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 pub const OPERATOR_TOKEN: &str = "operator-token-of-the-tests";
 
 /// A server, stopped with this, and its database dropped.
@@ -96,7 +98,7 @@ impl Drop for Server {
 fn config() -> Config {
     let command = Config::augment_args(Command::new("slatebase"));
     let listen = ["slatebase", "--listen", "127.0.0.1:0", "--operator-token", OPERATOR_TOKEN];
-    let small = ["--pool-size", "4", "--workers", "1"];
+    let small = ["--pool-size", "4", "--workers", "1", "--secrets-key", SECRETS_KEY];
     Config::from_arg_matches(&command.get_matches_from(listen.into_iter().chain(small))).unwrap()
 }
 
