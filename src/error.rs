@@ -65,6 +65,7 @@ codes! {
     IdempotencyMismatch  "idempotency_mismatch"   422 "The Idempotency-Key was used with another request";
     HeadersTooLarge      "headers_too_large"      431 "The request's head is too large";
     Internal             "internal"               500 "Something went wrong on our side";
+    ToolFailed           "tool_failed"            502 "The tool did not answer as it should";
     Overloaded           "overloaded"             503 "The service is overloaded; try again";
     QueryTimeout         "query_timeout"          503 "The query took too long";
     Unavailable          "unavailable"            503 "The database cannot be reached";

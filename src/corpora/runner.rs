@@ -1,19 +1,22 @@
 //! Asking a gateway at another host (corpora, "Route", "Prefetch").
 
 use chrono::{DateTime, Utc};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
 use super::corpus::{Corpus, Place};
+use super::entry::Id;
 use super::pack::{self, Fetched, Packed, Reason, Unpacked};
 use crate::app::App;
 use crate::authority::Authority;
 use crate::ctx::Ctx;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::item::ItemStatus;
 use crate::outbound::{Call, Cut};
 use crate::provenance::confidence::{Facts, Freshness, score};
 use crate::provenance::contract::{CitationView, Contract, Detail, Extraction, Retrieved, Source};
 use crate::provenance::record::Item;
+use crate::secrets;
 
 /// The most bytes of a gateway's answer.
 const MAX_ANSWER: usize = 4 << 20;
@@ -35,13 +38,14 @@ pub async fn search(
     let Place::Http(url) = &corpus.row.place else {
         return wrong(Reason::GatewayError, &"it lies in a slate");
     };
-    if let Some(secret) = &corpus.row.secret {
-        return wrong(Reason::GatewayError, &format_args!("there is no secret `{secret}`"));
-    }
+    let headers = match bearer(app, ctx, corpus.row.secret.as_ref()).await? {
+        Ok(headers) => headers,
+        Err(why) => return wrong(Reason::GatewayError, &why),
+    };
     let none = json!({});
     let body = json!({"collection": corpus.row.collection, "goal": goal.unwrap_or(&none)});
     let body = serde_json::to_vec(&body).map_err(Error::internal)?;
-    let call = Call::post(url.clone(), body, corpus.row.timeout, MAX_ANSWER);
+    let call = Call { headers, ..Call::post(url.clone(), body, corpus.row.timeout, MAX_ANSWER) };
     let answer = match app.outbound.send(&call).await {
         Ok(answer) => answer,
         Err(failure) => return wrong(Reason::GatewayUnreachable, &failure),
@@ -70,6 +74,32 @@ pub async fn search(
         recorded.push((chunk, item));
     }
     Ok(Ok(Fetched { corpus_id: id.to_owned(), chunks: recorded }))
+}
+
+/// The headers that authenticate a request by a stored secret, or why they cannot be made.
+///
+/// # Errors
+/// Those of the database.
+pub async fn bearer(app: &App, ctx: &Ctx, secret: Option<&Id>) -> Result<Result<HeaderMap, String>> {
+    let mut headers = HeaderMap::new();
+    let Some(name) = secret else { return Ok(Ok(headers)) };
+    let (keys, tenant_ctx, named) = (app.secrets.clone(), ctx.clone(), name.clone());
+    let revealed = app
+        .db
+        .tenant(ctx.tenant, move |tx| secrets::ops::reveal(tx, &tenant_ctx, &keys, named.as_str()))
+        .await;
+    let value = match revealed {
+        Ok(Some(value)) => value,
+        Ok(None) => return Ok(Err(format!("there is no secret `{name}`"))),
+        Err(error) if error.code == Code::SecretsUnavailable => return Ok(Err(error.detail.into_owned())),
+        Err(error) => return Err(error),
+    };
+    let Ok(mut token) = HeaderValue::from_str(&format!("Bearer {}", value.expose())) else {
+        return Ok(Err(format!("the secret `{name}` is no token that a header can hold")));
+    };
+    token.set_sensitive(true);
+    headers.insert(AUTHORIZATION, token);
+    Ok(Ok(headers))
 }
 
 /// What is recorded of a chunk that came from another host.

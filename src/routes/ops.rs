@@ -52,6 +52,17 @@ pub fn list(tx: &mut Tx, kind: Kind, after: Option<&(String, String)>, limit: i6
     store::list(tx, kind, after, limit)?.into_iter().map(versioned).collect()
 }
 
+/// All versions of one thing.
+///
+/// # Errors
+/// Those of the database.
+pub fn of(tx: &mut Tx, kind: Kind, id: &str) -> Result<Vec<Versioned>> {
+    if Id::parse(id).is_err() {
+        return Ok(Vec::new());
+    }
+    store::of(tx, kind, id)?.into_iter().map(versioned).collect()
+}
+
 /// Makes a version, or changes one as far as it may be; tells whether it was made.
 ///
 /// # Errors

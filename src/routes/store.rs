@@ -38,6 +38,17 @@ pub(super) fn find(
     Ok(row.optional()?)
 }
 
+/// The first thousand versions of one thing.
+pub(super) fn of(tx: &mut Tx, kind: Kind, id: &str) -> Result<Vec<VersionRow>> {
+    Ok(versions::table
+        .filter(versions::tenant_id.eq(tx.tenant()).and(versions::kind.eq(kind.as_str())))
+        .filter(versions::id.eq(id))
+        .select(VersionRow::as_select())
+        .order(versions::version)
+        .limit(1000)
+        .load(tx.conn())?)
+}
+
 /// By id, then by version.
 pub(super) fn list(
     tx: &mut Tx,

@@ -28,6 +28,7 @@ use crate::{folders, retrieval, slates};
 
 pub mod prefetch;
 pub mod rounds;
+pub mod slots;
 
 /// The most paths that `forget` may name.
 pub const MAX_PATHS: usize = 1000;

@@ -1,17 +1,25 @@
 //! Capabilities over HTTP (corpora, "Retrieve tools").
 
 use actix_web::http::header::ETAG;
-use actix_web::{HttpResponse, get, put, web};
+use actix_web::middleware::from_fn;
+use actix_web::{HttpResponse, get, post, put, web};
+use serde::Deserialize;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
+use uuid::Uuid;
 
+use super::call::{Called, NewCall};
 use super::capability::{Capability, NewCapability};
+use super::runner;
 use crate::app::App;
 use crate::corpora::entry::{Id, Status};
 use crate::error::{Error, Result};
-use crate::http::auth::{Admin, ReadOrRetrieve};
+use crate::http::auth::{Admin, ReadOrRetrieve, Retrieve};
+use crate::http::body::DEFAULT_LIMIT;
 use crate::http::conditional::{self, ConditionHeaders, Conditions};
-use crate::http::json::Body;
+use crate::http::idempotency::{IdempotencyKey, once};
+use crate::http::json::{Body, OptionalBody};
 use crate::http::page::{self, Page, PageQuery};
 use crate::http::query::Query;
 use crate::routes::ops;
@@ -19,7 +27,7 @@ use crate::routes::version::{Kind, Version, Versioned, name};
 
 /// Registers the operations.
 pub fn configure(config: &mut ServiceConfig) {
-    config.service(list_capabilities).service(get_capability).service(put_capability);
+    config.service(call_tool).service(list_capabilities).service(get_capability).service(put_capability);
 }
 
 /// A version of a capability, for the OpenAPI document.
@@ -63,6 +71,8 @@ async fn list_capabilities(
 }
 
 /// Get a version of a capability
+///
+/// `slate_retrieve/1` is built in.
 #[utoipa::path(operation_id = "get_capability", tag = "catalog",
     params(("capability_id" = String, Path, description = "The capability's id", example = "weather"),
            ("version" = String, Path, description = "The version", example = "1"), ConditionHeaders),
@@ -75,7 +85,10 @@ async fn get_capability(
     path: web::Path<(String, String)>,
     Conditions(conditions): Conditions,
 ) -> Result<HttpResponse> {
-    let found = app.db.tenant(ctx.tenant, move |tx| ops::get(tx, Kind::Capability, &path.0, &path.1)).await?;
+    let found = match Capability::built_in_version(&path.0, &path.1) {
+        Some(built_in) => built_in,
+        None => app.db.tenant(ctx.tenant, move |tx| ops::get(tx, Kind::Capability, &path.0, &path.1)).await?,
+    };
     conditional::json(&conditions, &found.etag(), &found.view(Kind::Capability))
 }
 
@@ -109,4 +122,48 @@ async fn put_capability(
         .await?;
     let mut response = if made { HttpResponse::Created() } else { HttpResponse::Ok() };
     Ok(response.insert_header((ETAG, found.etag())).json(found.view(Kind::Capability)))
+}
+
+#[derive(Default, Deserialize, ToSchema)]
+#[schema(as = NewToolCall, example = json!({"arguments": {"city": "Oslo"}}))]
+#[serde(deny_unknown_fields)]
+struct CallBody {
+    /// Members of the payload, which win over those of the goal and of earlier slots.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>, example = json!({"city": "Oslo"}))]
+    arguments: Option<Map<String, Value>>,
+    /// The slot that takes the answer; left out, the capability's id.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, example = "weather")]
+    stage: Option<Id>,
+    /// The version; left out, the one that the session's route lists, or else the only one that is published.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, example = "1")]
+    version: Option<Version>,
+}
+
+/// Call a tool in a session
+///
+/// The payload is the session's goal, the slots that the input schema declares, and the arguments; it is checked against the
+/// input schema before anything is sent. The answer is projected onto the output schema's properties, checked, and stored in the
+/// session's slot. `slate_retrieve` is built in: it runs `files`, `subfolders`, `metatag` and `glob` over the corpora of the
+/// route's scope that lie in slates, or over the one that `corpus` names. A capability whose `invoke` is empty does nothing.
+#[utoipa::path(operation_id = "call_tool", tag = "sessions",
+    params(("id" = Uuid, Path, description = "The session's id"),
+           ("capability_id" = String, Path, description = "The capability's id", example = "weather"), IdempotencyKey),
+    request_body = Option<CallBody>,
+    responses((status = 200, description = "What came of it", body = Called),
+              (status = 409, description = "The session is finished"),
+              (status = 502, description = "The tool cannot be reached, or does not answer as it should")))]
+#[post("/sessions/{id}/tools/{capability_id}", wrap = "from_fn(once::<Retrieve, DEFAULT_LIMIT>)")]
+async fn call_tool(
+    Retrieve(ctx): Retrieve,
+    app: web::Data<App>,
+    path: web::Path<(Uuid, String)>,
+    OptionalBody(body): OptionalBody<CallBody>,
+) -> Result<HttpResponse> {
+    let CallBody { arguments, stage, version } = body.unwrap_or_default();
+    let new = NewCall { arguments: arguments.unwrap_or_default(), stage, version };
+    let called = runner::call(&app, &ctx, path.0, &path.1, new).await?;
+    Ok(HttpResponse::Ok().json(called))
 }

@@ -1,16 +1,19 @@
 //! What a capability says (corpora, "Retrieve tools").
 
+use chrono::DateTime;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::corpora::entry::{Id, Status, http_url, secret};
 use crate::error::{Error, FieldError, Result};
-use crate::routes::version::Version;
+use crate::routes::version::{Version, Versioned};
 use crate::schema::Schema;
 
 /// The capability that every tenant has: the modes of a retrieval request, over the scope's corpora in slates.
 pub const BUILT_IN: &str = "slate_retrieve";
+/// Its only version.
+pub const BUILT_IN_VERSION: &str = "1";
 /// The most bytes of a name for people.
 const MAX_NAME: usize = 4096;
 
@@ -93,6 +96,24 @@ impl Capability {
             output_schema: json!({"type": "object", "properties": {"items": {"type": "array"}}}),
             invoke: None,
         }
+    }
+}
+
+impl Capability {
+    /// The built-in capability as a row of the catalogue, if that is what is named.
+    pub fn built_in_version(id: &str, version: &str) -> Option<Versioned> {
+        if (id, version) != (BUILT_IN, BUILT_IN_VERSION) {
+            return None;
+        }
+        Some(Versioned {
+            id: Id::parse(id).ok()?,
+            version: Version::parse(version).ok()?,
+            document: serde_json::to_value(Capability::built_in()).ok()?,
+            status: Status::Published,
+            revision: 1,
+            created_at: DateTime::UNIX_EPOCH,
+            updated_at: DateTime::UNIX_EPOCH,
+        })
     }
 }
 

@@ -29,3 +29,4 @@ mod slates;
 mod support;
 mod tenancy;
 mod tenants;
+mod tools;

@@ -191,6 +191,15 @@ async fn gateways_at_other_hosts_are_asked_in_the_order_of_the_scope() {
     assert_eq!((&record["confidence"], &record["citation"]["reference"]), (&json!(0.85), &Value::Null));
     assert_eq!(caller.post(&at(&opened, "/verify")).await.ok(200)["valid"], true);
 
+    // A stored secret is sent as a bearer token, and told to nobody.
+    caller.put("/v1/secrets/gateway").json(json!({"value": "hunter-2"})).await.expect(201);
+    corpus(&caller, "locked", json!({"url": host.url("/locked"), "auth": "gateway", "status": "published"}))
+        .await;
+    prefetch(&caller, "locked", &["locked"]).await;
+    let opened = open(&caller, "locked", json!("refund")).await.expect(201);
+    assert!(!opened.text().contains("hunter"));
+    assert!(host.asked()[2].head.contains("authorization: bearer hunter-2\r\n"), "{:?}", host.asked());
+
     // A key that is bound to other slates knows no corpus in this one.
     let bound = server.key("acme", json!({"scopes": ["retrieve", "read", "write"], "slates": ["L"]})).await;
     server.fill(&caller, "L", json!({"a": "a"})).await;
@@ -198,7 +207,7 @@ async fn gateways_at_other_hosts_are_asked_in_the_order_of_the_scope() {
     body["retrieve"]["to"]["slate"] = json!("L");
     let failed = bound.post("/v1/sessions").json(body).await.ok(201);
     assert_eq!(failed["failure"]["reason"], "unknown_corpus");
-    assert_eq!(host.asked().len(), 2);
+    assert_eq!(host.asked().len(), 3);
 }
 
 #[tokio::test]

@@ -67,6 +67,7 @@ fn operation(id: &str) -> Operation {
             of(Slate, &["retrieve"], json!({"collection": "{corpus_id}", "goal": "hushhush"}))
         }
         "search_corpus" => of(Slate, &["retrieve"], json!({"goal": "hushhush"})),
+        "call_tool" => of(Slate, &["retrieve"], json!({})),
         "put_route" | "put_capability" => of(Slate, &["admin"], json!({})),
         "delete_corpus" => of(Slate, &["admin"], Value::Null),
         "describe_retrieve" => of(Tenant, reads, Value::Null),
@@ -397,6 +398,7 @@ const CONTRACT: &[&str] = &[
     "POST /v1/sessions/{id}/cancel",
     "POST /v1/sessions/{id}/forget",
     "POST /v1/sessions/{id}/rounds",
+    "POST /v1/sessions/{id}/tools/{capability_id}",
     "POST /v1/sessions/{id}/verify",
     "POST /v1/slates/{slate}/files",
     "POST /v1/slates/{slate}/query",

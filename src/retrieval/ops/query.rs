@@ -2,8 +2,12 @@
 //!
 //! A query has pages. Each is a transaction of its own that reads the items and writes their record.
 
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 use super::{contents, scope, search};
 use crate::ctx::Ctx;
@@ -14,9 +18,9 @@ use crate::item::ItemStatus;
 use crate::path::FolderPath;
 use crate::provenance;
 use crate::provenance::ops::NewRecord;
-use crate::provenance::record::Kind;
+use crate::provenance::record::{Item, Kind};
 use crate::retrieval::budget::{Budget, Candidate, Context, Verdict, decide};
-use crate::retrieval::found::{After, FoundItem, Placed, Window};
+use crate::retrieval::found::{After, FoundItem, Placed, Scope, Window};
 use crate::retrieval::request::Request;
 use crate::retrieval::view::{ItemView, encoded};
 
@@ -72,14 +76,54 @@ pub struct Page {
     pub budget: Budget,
 }
 
-/// Gives a page, and records it.
+/// What a page gives, before it is recorded.
+#[derive(Debug)]
+pub struct Gathered {
+    scope: Scope,
+    given: Vec<(FoundItem, ItemStatus)>,
+    contents: HashMap<Vec<u8>, Vec<u8>>,
+    /// Where the next page begins; none after the last.
+    pub next: Option<After>,
+    /// Whether a limit left something out.
+    pub truncated: bool,
+    /// What may be given on the next page.
+    pub budget: Budget,
+}
+
+impl Gathered {
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.given.is_empty()
+    }
+
+    /// The items of its record.
+    pub fn record(&self, now: DateTime<Utc>) -> Vec<Item> {
+        self.given.iter().map(|(item, status)| item.record(&self.scope, *status, now)).collect()
+    }
+
+    /// The items as they are given, those of this record.
+    pub fn views(self, record: Uuid) -> Vec<ItemView> {
+        let Gathered { scope, given, contents, .. } = self;
+        let view = |(i, (item, status)): (usize, (FoundItem, ItemStatus))| {
+            let text = match &item {
+                FoundItem::File(file) if status == ItemStatus::Fetched => {
+                    contents.get(&file.sha256).map(|bytes| encoded(bytes.clone(), file.is_text))
+                }
+                _ => None,
+            };
+            ItemView::new(&scope, item, status, text, (record, i + 1))
+        };
+        given.into_iter().enumerate().map(view).collect()
+    }
+}
+
+/// Finds what a page gives, and reads it.
 ///
 /// # Errors
-/// [`Code::NotFound`](crate::error::Code::NotFound) when there is no such slate or folder.
-pub fn page(tx: &mut Tx, ctx: &Ctx, query: &Query, part: &Part) -> Result<Page> {
-    let scope = scope(tx, ctx, &query.slate, &query.folder, query.recursive)?.ok_or_else(Error::not_found)?;
+/// Those of the database.
+pub fn gather(tx: &mut Tx, scope: Scope, request: &Request, part: &Part) -> Result<Gathered> {
     let window = Window { after: part.after.clone(), limit: part.limit, count: false };
-    let found = search(tx, &scope, &query.request, &window)?;
+    let found = search(tx, &scope, request, &window)?;
     let mut budget = part.budget;
     let mut bytes = 0;
     let mut given: Vec<(FoundItem, ItemStatus)> = Vec::with_capacity(found.items.len());
@@ -103,31 +147,33 @@ pub fn page(tx: &mut Tx, ctx: &Ctx, query: &Query, part: &Part) -> Result<Page> 
         FoundItem::Listing(listing) => listing.truncated,
         FoundItem::Missing(_) => false,
     });
-    if given.is_empty() {
-        return Ok(Page { items: Vec::new(), next: None, truncated, budget });
+    let next = last.filter(|_| more);
+    Ok(Gathered { scope, given, contents, next, truncated, budget })
+}
+
+/// Gives a page, and records it.
+///
+/// # Errors
+/// [`Code::NotFound`](crate::error::Code::NotFound) when there is no such slate or folder.
+pub fn page(tx: &mut Tx, ctx: &Ctx, query: &Query, part: &Part) -> Result<Page> {
+    let scope = scope(tx, ctx, &query.slate, &query.folder, query.recursive)?.ok_or_else(Error::not_found)?;
+    let gathered = gather(tx, scope, &query.request, part)?;
+    let (next, truncated, budget) = (gathered.next.clone(), gathered.truncated, gathered.budget);
+    if gathered.is_empty() {
+        return Ok(Page { items: Vec::new(), next, truncated, budget });
     }
     tx.commit_lazily()?;
     let new = NewRecord {
         kind: Kind::Query,
         link: None,
-        slate: Some(&scope.slate),
-        folder: Some(scope.folder.as_str()),
-        recursive: scope.recursive,
+        slate: Some(&gathered.scope.slate),
+        folder: Some(gathered.scope.folder.as_str()),
+        recursive: gathered.scope.recursive,
         request: Some(&query.sent),
-        items: given.iter().map(|(item, status)| item.record(&scope, *status, ctx.now)).collect(),
+        items: gathered.record(ctx.now),
     };
     let record = provenance::ops::record(tx, ctx, new)?.id;
-    let view = |(i, (item, status)): (usize, (FoundItem, ItemStatus))| {
-        let text = match &item {
-            FoundItem::File(file) if status == ItemStatus::Fetched => {
-                contents.get(&file.sha256).map(|bytes| encoded(bytes.clone(), file.is_text))
-            }
-            _ => None,
-        };
-        ItemView::new(&scope, item, status, text, (record, i + 1))
-    };
-    let items = given.into_iter().enumerate().map(view).collect();
-    Ok(Page { items, next: last.filter(|_| more), truncated, budget })
+    Ok(Page { items: gathered.views(record), next, truncated, budget })
 }
 
 /// What becomes of an item, and the bytes of contents that it takes.
