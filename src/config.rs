@@ -132,6 +132,11 @@ pub struct Config {
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub max_large_bodies: u16,
 
+    /// Minutes between two rounds of maintenance, as `slatebase maintain` does it, one server at a time; 0 for none
+    #[arg(long, env = "SLATEBASE_MAINTAIN_MINUTES", default_value_t = 15, value_name = "MINUTES",
+          value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    pub maintain_minutes: u32,
+
     /// How log lines are written, to standard error
     #[arg(long, env = "SLATEBASE_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,

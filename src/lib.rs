@@ -19,6 +19,7 @@
 //! | [`capability`] | `retrieve`: one thing of a file, the web, an API or a database; citations and quotes |
 //! | [`provenance`] | the record of every response, chained, sealed, and verified |
 //! | [`outbound`] | requests to other hosts |
+//! | [`maintenance`] | shedding what nobody needs any more |
 //! | [`db`] | the doors to a connection, migrations, roles, and the embedded Postgres |
 //! | [`ctx`], [`error`], [`path`], [`item`], [`authority`], [`precondition`], [`yaml`], [`schema`], [`hex`] | plain types and functions that every feature may use |
 //!
@@ -56,6 +57,7 @@ pub mod hex;
 pub mod http;
 pub mod idempotency;
 pub mod item;
+pub mod maintenance;
 pub mod metatags;
 pub mod outbound;
 pub mod passages;

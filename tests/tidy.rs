@@ -29,6 +29,7 @@ const CHAIN: &[&[&str]] = &[
     &["tools"],
     &["runs"],
     &["capability"],
+    &["maintenance"],
 ];
 
 /// Features apart from the chain: who calls, and what a call is answered with again. They may use any in the chain that
@@ -77,7 +78,7 @@ fn allowed(kind: Kind) -> (&'static [Kind], &'static [Kind]) {
         Runner => (&[Runner, Ops, Store, Pure], &[Runner, Ops, Pure, Db, Outbound, Root]),
         Outbound => (&[Outbound], &[Pure]),
         Db => (&[Db], &[Pure]),
-        Http => (&[Http], &[Api, Ops, Pure, Db, Root]),
+        Http => (&[Http], &[Api, Ops, Runner, Pure, Db, Root]),
         Root => (&[Root], &[Pure, Root, Db, Outbound]),
         Top => (&[Top], &[Pure, Mod, Api, Ops, Runner, Db, Http, Outbound, Root, Top]),
     }

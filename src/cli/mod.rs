@@ -16,6 +16,7 @@ pub mod demo;
 
 pub mod key;
 mod logging;
+pub mod maintain;
 pub mod migrate;
 pub mod openapi;
 pub mod retrieve;
@@ -53,6 +54,7 @@ enum Command {
     Serve(Box<serve::Args>),
     Demo(Box<demo::Args>),
     Seed(seed::Args),
+    Maintain(maintain::Args),
     Migrate(migrate::Args),
     #[command(subcommand)]
     Tenant(tenant::Action),
@@ -73,6 +75,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Demo(args) => demo::run(*args),
         Command::Seed(args) => seed::run(&args),
+        Command::Maintain(args) => maintain::run(&args),
         Command::Migrate(args) => migrate::run(&args),
         Command::Tenant(action) => tenant::run(action),
         Command::Key(action) => key::run(action),

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use super::metrics::recorder;
 use crate::app::App;
 use crate::config::Config;
+use crate::maintenance::runner;
 
 /// How long requests in flight may take to end once the server is told to stop, in seconds.
 const SHUTDOWN_SECONDS: u64 = 30;
@@ -31,6 +32,7 @@ pub struct Running {
     handle: ServerHandle,
     server: JoinHandle<io::Result<()>>,
     upkeep: JoinHandle<()>,
+    maintenance: Option<JoinHandle<()>>,
 }
 
 /// Listens, and serves until told to stop.
@@ -46,6 +48,7 @@ pub async fn run(app: App, config: &Config) -> anyhow::Result<Running> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = config.workers.map_or(cores, usize::from).min(pool);
     let metrics = recorder()?;
+    let db = app.db.clone();
     let server = HttpServer::new(move || super::app(app.clone()))
         .workers(workers)
         .worker_max_blocking_threads(pool / workers)
@@ -62,7 +65,9 @@ pub async fn run(app: App, config: &Config) -> anyhow::Result<Running> {
             metrics.run_upkeep();
         }
     });
-    Ok(Running { address, handle, server: tokio::spawn(server), upkeep })
+    let interval = Duration::from_secs(60 * u64::from(config.maintain_minutes));
+    let maintenance = (!interval.is_zero()).then(|| tokio::spawn(runner::now_and_then(db, interval)));
+    Ok(Running { address, handle, server: tokio::spawn(server), upkeep, maintenance })
 }
 
 impl Running {
@@ -70,12 +75,14 @@ impl Running {
     pub async fn stop(self) {
         self.handle.stop(true).await;
         self.upkeep.abort();
+        self.maintenance.iter().for_each(JoinHandle::abort);
     }
 
     /// Drops everything at once.
     pub fn kill(&self) {
         drop(self.handle.stop(false));
         self.upkeep.abort();
+        self.maintenance.iter().for_each(JoinHandle::abort);
     }
 
     /// Serves until SIGTERM or SIGINT, then ends as [`stop`](Running::stop) does. `ready` is called once signals are

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use diesel::sql_types::{Array, BigInt, Binary, Text};
 use diesel::{QueryableByName, RunQueryDsl, sql_query};
 
-use super::terms::Term;
+use super::terms::{Term, lock_key};
 use crate::db::Tx;
 use crate::error::Result;
 
@@ -35,6 +35,10 @@ pub fn intern<'a>(tx: &mut Tx, terms: &BTreeSet<Term<'a>>) -> Result<HashMap<Ter
     if terms.is_empty() {
         return Ok(HashMap::new());
     }
+    // A statement of its own: the next ones see what was dropped before it was held.
+    sql_query("select pg_advisory_xact_lock_shared($1)")
+        .bind::<BigInt, _>(lock_key(tx.tenant()))
+        .execute(tx.conn())?;
     let keys: BTreeSet<&str> = terms.iter().map(|term| term.key).collect();
     let keys = intern_keys(tx, &keys.into_iter().collect::<Vec<_>>())?;
     let mut known = HashMap::with_capacity(terms.len());

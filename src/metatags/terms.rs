@@ -115,6 +115,12 @@ pub fn canonical(scalar: &Value) -> String {
     }
 }
 
+/// The advisory lock of a tenant's dictionary. Whoever is about to use terms shares it until the transaction ends, so that
+/// none of them is dropped as unused meanwhile.
+pub fn lock_key(tenant: i64) -> i64 {
+    0x51a7_d000_0000_0000 ^ tenant
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -33,9 +33,6 @@ pub mod slots;
 /// The most paths that `forget` may name.
 pub const MAX_PATHS: usize = 1000;
 
-/// How many expired sessions are deleted when one is opened.
-const SWEEP: i64 = 20;
-
 /// What a session is opened with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSession {
@@ -62,7 +59,6 @@ struct Loaded {
 /// [`Code::Invalid`] by pointer; [`Code::NotFound`] for a slate that is not there.
 pub fn open(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<SessionView> {
     let session = checked(tx, ctx, new)?;
-    sweep(tx, ctx.now)?;
     store::insert(tx, &session.row)?;
     view(tx, session)
 }
@@ -114,10 +110,17 @@ fn checked(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<Loaded> {
     loaded(row)
 }
 
-/// Deletes some of the sessions that have outlived the tenant's retention; their records and seals stay.
-fn sweep(tx: &mut Tx, now: DateTime<Utc>) -> Result<()> {
-    let expired = store::expired(tx, now, SWEEP)?;
-    if expired.is_empty() { Ok(()) } else { store::delete(tx, &expired) }
+/// Deletes sessions that have outlived the tenant's retention, at most `limit`; their records and seals stay. Tells how
+/// many there were.
+///
+/// # Errors
+/// Those of the database.
+pub fn sweep(tx: &mut Tx, now: DateTime<Utc>, limit: i64) -> Result<usize> {
+    let expired = store::expired(tx, now, limit)?;
+    if !expired.is_empty() {
+        store::delete(tx, &expired)?;
+    }
+    Ok(expired.len())
 }
 
 /// The session, as it is told of.

@@ -12,6 +12,7 @@ mod gateway;
 mod history;
 mod idempotency;
 mod large_bodies;
+mod maintenance;
 mod metatags;
 mod nasty;
 mod openapi;

@@ -281,31 +281,6 @@ async fn a_deleted_session_leaves_its_sealed_record() {
 }
 
 #[tokio::test]
-async fn finished_sessions_go_after_their_retention() {
-    use diesel::connection::SimpleConnection;
-    let server = Server::start().await;
-    let caller = knowledge(&server, FILES).await;
-    let (finished, open) = (Session::open(&caller, json!({})).await, Session::open(&caller, json!({})).await);
-    finished.files(&["core.md"]).await;
-    finished.round(json!("done")).await;
-    let age = |days: u32| {
-        let age = format!(
-            "update sessions set created_at = created_at - interval '{days} days', \
-                           finished_at = finished_at - interval '{days} days'"
-        );
-        server.superuser().batch_execute(&age).unwrap();
-    };
-    age(89);
-    Session::open(&caller, json!({})).await;
-    finished.get().await;
-    age(2);
-    Session::open(&caller, json!({})).await;
-    caller.get(&finished.path("")).await.problem(404, "not_found");
-    open.get().await;
-    assert_eq!(finished.verify().await["valid"], true);
-}
-
-#[tokio::test]
 async fn a_key_sees_the_sessions_of_its_slates_alone() {
     let server = Server::start().await;
     let caller = knowledge(&server, FILES).await;

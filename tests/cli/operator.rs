@@ -133,6 +133,20 @@ fn verifying_finds_nothing_in_nothing() {
 }
 
 #[test]
+fn maintaining_tells_what_there_is_to_do_and_does_it() {
+    let cli = Cli::new();
+    cli.seed(&seeds("handbook"), &[]).expect(0);
+    let dry = |cli: &Cli| cli.run(&["maintain", "--dry-run"]).expect(0).out;
+    assert_eq!(dry(&cli), "acme: 0 versions to purge, 0 terms to drop\n");
+    let admin = &mut cli.database.superuser();
+    admin.batch_execute("update file_tags set tags = '{}', term_ids = '{}'").unwrap();
+    assert!(!dry(&cli).contains(" 0 terms"));
+    let done = cli.run(&["maintain"]).expect(0).out;
+    assert!(done.starts_with("1 tenants: 0 versions purged, 0 sessions deleted, "), "{done}");
+    assert_eq!(dry(&cli), "acme: 0 versions to purge, 0 terms to drop\n");
+}
+
+#[test]
 fn the_document_is_printed_or_written() {
     let printed = run(command(SLATEBASE.as_ref()).arg("openapi")).expect(0);
     assert_eq!(printed.out, openapi::text());

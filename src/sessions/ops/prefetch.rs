@@ -82,7 +82,6 @@ pub fn finish(
             session.row.finished_at = Some(ctx.now);
         }
     }
-    super::sweep(tx, ctx.now)?;
     store::insert(tx, &session.row)?;
     if session.state.status.is_finished() {
         store::seal(tx, &session.row, ctx.now)?;

@@ -1,0 +1,2 @@
+drop function refresh_statistics();
+drop function drop_terms(bigint, bigint[]);
