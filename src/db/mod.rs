@@ -93,6 +93,18 @@ impl Tx<'_> {
         Ok(self.connection.batch_execute("set local statement_timeout = 0")?)
     }
 
+    /// Prepares for writing rows that are named by their keys. Statements are planned for any value from here on, so that
+    /// each row is looked up by its key: for a tenant or a slate that the statistics do not know yet, the planner expects
+    /// no rows at all, and takes whichever index begins with the tenant. Tables that have grown much are analyzed first.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn write_by_key(&mut self) -> Result<()> {
+        Ok(self
+            .connection
+            .batch_execute("set local plan_cache_mode = force_generic_plan; select freshen_statistics()")?)
+    }
+
     /// Works for another tenant from here on; for the operator, who looks a tenant up and then writes its keys.
     pub fn enter(&mut self, tenant: TenantId) -> Result<()> {
         self.tenant = tenant;

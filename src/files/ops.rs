@@ -41,6 +41,7 @@ pub fn write_one(tx: &mut Tx, ctx: &Ctx, slate: &str, write: Write) -> Result<Wr
 /// # Errors
 /// [`Code::NotFound`] for the slate, and what concerns all; what concerns one file is its own error.
 pub fn write_many(tx: &mut Tx, ctx: &Ctx, slate: &str, writes: Vec<Write>) -> Result<Vec<Result<Written>>> {
+    tx.write_by_key()?;
     let slate = slates::ops::get_to_write(tx, ctx, slate)?;
     let mut answers = Vec::with_capacity(writes.len());
     let mut batch = Batch::default();

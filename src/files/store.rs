@@ -87,27 +87,34 @@ struct IdRow {
     id: i64,
 }
 
+/// The columns of a head, of `files f` and the tables of [`HEAD_JOINS`].
 const HEAD: &str = "select f.id, f.folder_id, f.path, f.version, f.size, f.sha256, f.media_type, f.is_text, f.authority, \
         f.sensitive, f.hidden, f.revision, t.revision as tags_revision, f.created_at, f.updated_at, \
-        v.source_modified_at, v.source_version \
-    from files f \
-    join file_tags t on t.tenant_id = $1 and t.folder_id = f.folder_id and t.name = f.name \
-    join file_versions v on v.tenant_id = $1 and v.file_id = f.id and v.version = f.version \
-    where f.tenant_id = $1 and f.slate_id = $2";
+        v.source_modified_at, v.source_version";
+const HEAD_JOINS: &str = "cross join lateral (select * from file_tags t \
+        where t.tenant_id = $1 and t.folder_id = f.folder_id and t.name = f.name limit 1) as t \
+    cross join lateral (select * from file_versions v \
+        where v.tenant_id = $1 and v.file_id = f.id and v.version = f.version limit 1) as v";
+/// The files at the paths `$3`. Here and wherever a batch names its rows, `lateral` and `limit 1` have each looked up by
+/// its key, in the order given: joins are reordered by what the planner expects, and while much is loaded that is wrong.
+const AT_PATHS: &str = "from unnest($3) as asked (path) cross join lateral (select * from files f \
+    where f.tenant_id = $1 and f.slate_id = $2 and f.path = asked.path limit 1) as f";
 
 /// The files at these very paths, hidden ones included, by path; locked in order of path where `lock` says so.
 pub fn heads(tx: &mut Tx, slate: i64, paths: &[&str], lock: bool) -> Result<HashMap<String, Head>> {
     if lock {
         // Apart from the joins: a statement that waited for a row sees that row as it is then, and the others as they were.
         sql_query(
-            "select id from files where tenant_id = $1 and slate_id = $2 and path = any($3) order by path for update",
+            "select f.id from (select path from unnest($3) as asked (path) order by path collate \"C\") as asked \
+             cross join lateral (select f.id from files f \
+                 where f.tenant_id = $1 and f.slate_id = $2 and f.path = asked.path limit 1 for update) as f",
         )
         .bind::<BigInt, _>(tx.tenant())
         .bind::<BigInt, _>(slate)
         .bind::<Array<Text>, _>(paths)
         .load::<IdRow>(tx.conn())?;
     }
-    let rows: Vec<HeadRow> = sql_query(format!("{HEAD} and f.path = any($3)"))
+    let rows: Vec<HeadRow> = sql_query(format!("{HEAD} {AT_PATHS} {HEAD_JOINS}"))
         .bind::<BigInt, _>(tx.tenant())
         .bind::<BigInt, _>(slate)
         .bind::<Array<Text>, _>(paths)
@@ -129,7 +136,9 @@ pub fn paths(tx: &mut Tx, slate: i64, after: &str, limit: i64) -> Result<Vec<Str
 
 /// The file whose path is another spelling of `path`, by Unicode normal form C.
 pub fn head_by_nfc(tx: &mut Tx, slate: i64, path: &str) -> Result<Option<Head>> {
-    let row: Option<HeadRow> = sql_query(format!("{HEAD} and f.nfc = normalize($3, NFC)"))
+    let row: Option<HeadRow> = sql_query(format!(
+        "{HEAD} from files f {HEAD_JOINS} where f.tenant_id = $1 and f.slate_id = $2 and f.nfc = normalize($3, NFC)"
+    ))
         .bind::<BigInt, _>(tx.tenant())
         .bind::<BigInt, _>(slate)
         .bind::<Text, _>(path)
@@ -149,7 +158,8 @@ struct TakenRow {
 /// Which of these paths no file can have, and why: a folder has it, or something has another spelling of it.
 pub fn taken(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<HashMap<String, &'static str>> {
     let by_path = "select asked.path, true as by_folder from unnest($3) as asked (path) \
-         join folders d on d.tenant_id = $1 and d.slate_id = $2 and d.path = asked.path";
+         cross join lateral (select from folders d \
+             where d.tenant_id = $1 and d.slate_id = $2 and d.path = asked.path limit 1) as d";
     let by_spelling = " union all \
          select asked.path, false from unnest($3) as asked (path) \
          join files f on f.tenant_id = $1 and f.slate_id = $2 and f.nfc = normalize(asked.path, NFC) \
@@ -260,7 +270,7 @@ const NEW_FILE: &str = "select new.*, d.id as folder_id, \
         coalesce(new.sensitive, false) or d.hidden or coalesce(new.path ~ s.deny_regex, false) as hidden \
     from unnest($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) as new \
          (id, folder, name, path, version, sha256, size, media_type, is_text, authority, sensitive) \
-    join folders d on d.tenant_id = $1 and d.id = new.folder \
+    cross join lateral (select d.id, d.hidden from folders d where d.tenant_id = $1 and d.id = new.folder limit 1) as d \
     join tenant_settings s on s.tenant_id = $1";
 
 fn execute_files(
@@ -355,8 +365,8 @@ pub fn put_tags(tx: &mut Tx, slate: i64, rows: &[TagRow]) -> Result<()> {
     sql_query(
         "insert into file_tags as t (tenant_id, slate_id, file_id, folder_id, name, path, hidden, tags, term_ids) \
          select $1, $2, f.id, f.folder_id, f.name, f.path, f.hidden, new.tags, new.term_ids::bigint[] \
-         from unnest($3, $4, $5) as new (path, tags, term_ids) \
-         join files f on f.tenant_id = $1 and f.slate_id = $2 and f.path = new.path \
+         from unnest($3, $4, $5) as new (path, tags, term_ids) cross join lateral (select * from files f \
+             where f.tenant_id = $1 and f.slate_id = $2 and f.path = new.path limit 1) as f \
          on conflict (tenant_id, folder_id, name) do update \
             set tags = excluded.tags, term_ids = excluded.term_ids, revision = t.revision + 1 \
             where t.tags <> excluded.tags",

@@ -36,8 +36,9 @@ struct IdRow {
 pub(super) fn find_many(tx: &mut Tx, slate: i64, paths: &[&str], hold: bool) -> Result<Vec<FolderRow>> {
     let lock = if hold { " for key share" } else { "" };
     let rows = sql_query(format!(
-        "select id, path, authority, sensitive, hidden, created_at from folders \
-         where tenant_id = $1 and slate_id = $2 and path = any($3) order by path{lock}"
+        "select d.* from (select path from unnest($3) as asked (path) order by path collate \"C\") as asked \
+         cross join lateral (select id, path, authority, sensitive, hidden, created_at from folders d \
+             where d.tenant_id = $1 and d.slate_id = $2 and d.path = asked.path limit 1{lock}) as d"
     ))
     .bind::<BigInt, _>(tx.tenant())
     .bind::<BigInt, _>(slate)
@@ -130,7 +131,7 @@ pub(super) fn insert(
         "insert into folders (tenant_id, slate_id, path, name, parent_id, created_at, hidden) \
          select $1, $2, new.path, new.name, new.parent, $6, p.hidden or coalesce(new.path || '/' ~ s.deny_regex, false) \
          from unnest($3, $4, $5) as new (path, name, parent) \
-         join folders p on p.tenant_id = $1 and p.id = new.parent \
+         cross join lateral (select p.hidden from folders p where p.tenant_id = $1 and p.id = new.parent limit 1) as p \
          join tenant_settings s on s.tenant_id = $1 \
          returning id, path, authority, sensitive, hidden, created_at",
     )

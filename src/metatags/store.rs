@@ -96,8 +96,8 @@ fn find<'a>(
     let rows: Vec<TermRow> = sql_query(
         "select asked.place, t.id \
          from unnest($2, $3, $4) with ordinality as asked (key_id, kind, digest, place) \
-         join tag_terms t on t.tenant_id = $1 and t.key_id = asked.key_id and t.kind = asked.kind::\"char\" \
-                         and t.digest = asked.digest",
+         cross join lateral (select t.id from tag_terms t where t.tenant_id = $1 and t.key_id = asked.key_id \
+             and t.kind = asked.kind::\"char\" and t.digest = asked.digest limit 1) as t",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<Array<BigInt>, _>(key_ids)

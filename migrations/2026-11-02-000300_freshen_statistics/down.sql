@@ -1,0 +1,1 @@
+drop function freshen_statistics();
