@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-use crate::config::{Config, SecretsConfig};
+use crate::config::{ArchiveConfig, Config, SecretsConfig};
 use crate::db::Db;
 use crate::outbound::{Outbound, OutboundConfig};
 use crate::secrets::keys::Keys;
@@ -21,6 +21,10 @@ pub struct App {
     pub large_bodies: Arc<Semaphore>,
     /// The keys that tenants' secrets are encrypted under.
     pub secrets: Arc<Keys>,
+    /// A permit for each archive that may be imported or exported at once.
+    pub archive_permits: Arc<Semaphore>,
+    /// How large archives may be.
+    pub archives: ArchiveConfig,
     /// SHA-256 of the operator token; `None` closes the operator's routes.
     pub operator_token: Option<[u8; 32]>,
 }
@@ -36,6 +40,8 @@ impl App {
             outbound: Outbound::new(outbound)?,
             secrets: Arc::new(secrets.keys()?),
             large_bodies: Arc::new(Semaphore::new(1)),
+            archive_permits: Arc::new(Semaphore::new(1)),
+            archives: ArchiveConfig::default(),
             operator_token: None,
         })
     }
@@ -50,6 +56,8 @@ impl App {
             outbound: Outbound::new(&config.outbound)?,
             secrets: Arc::new(config.secrets.keys()?),
             large_bodies: Arc::new(Semaphore::new(config.max_large_bodies.into())),
+            archive_permits: Arc::new(Semaphore::new(config.max_archives.into())),
+            archives: config.archives,
             operator_token: config.operator_token.as_ref().map(|token| Sha256::digest(token.expose()).into()),
         })
     }

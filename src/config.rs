@@ -110,6 +110,35 @@ impl SecretsConfig {
     }
 }
 
+/// How large archives may be that are imported.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct ArchiveConfig {
+    /// Bytes of an archive that is imported; it waits in a temporary file while it is read
+    #[arg(long, env = "SLATEBASE_MAX_IMPORT_BYTES", default_value_t = ArchiveConfig::default().max_import_bytes, value_name = "BYTES",
+          value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub max_import_bytes: u64,
+
+    /// Bytes that an imported archive may unpack to; never more than 500 times its own size, past 64 MiB
+    #[arg(long, env = "SLATEBASE_MAX_IMPORT_UNPACKED_BYTES", default_value_t = ArchiveConfig::default().max_import_unpacked_bytes, value_name = "BYTES",
+          value_parser = clap::value_parser!(u64).range(1..=1 << 44))]
+    pub max_import_unpacked_bytes: u64,
+
+    /// Entries of an imported archive
+    #[arg(long, env = "SLATEBASE_MAX_IMPORT_ENTRIES", default_value_t = ArchiveConfig::default().max_import_entries, value_name = "COUNT",
+          value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub max_import_entries: u64,
+}
+
+impl Default for ArchiveConfig {
+    fn default() -> ArchiveConfig {
+        ArchiveConfig {
+            max_import_bytes: 1 << 30,
+            max_import_unpacked_bytes: 16 << 30,
+            max_import_entries: 1_000_000,
+        }
+    }
+}
+
 /// How the service is served.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Config {
@@ -136,6 +165,15 @@ pub struct Config {
     #[arg(long, env = "SLATEBASE_MAINTAIN_MINUTES", default_value_t = 15, value_name = "MINUTES",
           value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub maintain_minutes: u32,
+
+    /// Imports and exports of archives at once; further ones are answered 503
+    #[arg(long, env = "SLATEBASE_MAX_ARCHIVES", default_value_t = 2, value_name = "COUNT",
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub max_archives: u16,
+
+    /// How large archives may be.
+    #[command(flatten)]
+    pub archives: ArchiveConfig,
 
     /// How log lines are written, to standard error
     #[arg(long, env = "SLATEBASE_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]

@@ -12,6 +12,7 @@
 //! | [`http`] | callers, problems, pages, conditions, idempotency, the API document, the running server |
 //! | [`tenants`], [`idempotency`] | who calls, and what a call that is sent twice is answered |
 //! | [`slates`], [`folders`], [`files`], [`metatags`] | the store of knowledge |
+//! | [`archives`] | archives loaded into a slate, and a slate as an archive |
 //! | [`passages`] | the files of published corpora, cut into passages and searched |
 //! | [`retrieval`] | a request, compiled to one search a mode; their union, within budgets |
 //! | [`corpora`], [`routes`], [`tools`] | the catalogue: what is packed before a model speaks, and what it may call |
@@ -43,6 +44,7 @@
 #![warn(missing_docs)]
 
 pub mod app;
+pub mod archives;
 pub mod authority;
 pub mod capability;
 pub mod cli;

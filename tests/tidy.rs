@@ -22,6 +22,7 @@ const CHAIN: &[&[&str]] = &[
     &["slates"],
     &["folders"],
     &["files"],
+    &["archives"],
     &["retrieval"],
     &["corpora"],
     &["routes"],

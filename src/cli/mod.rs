@@ -13,6 +13,8 @@ pub mod bench;
 pub mod cite;
 mod database;
 pub mod demo;
+pub mod export;
+pub mod import;
 
 pub mod key;
 mod logging;
@@ -55,6 +57,8 @@ enum Command {
     Demo(Box<demo::Args>),
     Seed(seed::Args),
     Maintain(maintain::Args),
+    Import(import::Args),
+    Export(export::Args),
     Migrate(migrate::Args),
     #[command(subcommand)]
     Tenant(tenant::Action),
@@ -76,6 +80,8 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(*args),
         Command::Seed(args) => seed::run(&args),
         Command::Maintain(args) => maintain::run(&args),
+        Command::Import(args) => import::run(args),
+        Command::Export(args) => export::run(args),
         Command::Migrate(args) => migrate::run(&args),
         Command::Tenant(action) => tenant::run(action),
         Command::Key(action) => key::run(action),

@@ -8,6 +8,7 @@
 
 pub mod api;
 pub mod head;
+pub mod line;
 pub mod ops;
 mod store;
 pub mod version;

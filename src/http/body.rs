@@ -4,6 +4,8 @@
 //! coming is 408. Bodies above [`LARGE`] need one of a fixed number of permits, which is held for as long as the request
 //! is, so that the memory that they take is bounded. So do contents above it on their way out ([`send`]).
 
+use std::fs::File;
+use std::io::{Seek, Write};
 use std::time::Duration;
 
 use actix_web::body::{MessageBody, SizedStream};
@@ -11,8 +13,8 @@ use actix_web::dev::Payload;
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use actix_web::web::{self, Bytes, BytesMut};
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
-use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
+use futures_util::{Stream, StreamExt};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::app::App;
@@ -58,7 +60,7 @@ pub async fn read(req: &HttpRequest, payload: &mut Payload, limit: usize) -> Res
     let announced: Option<u64> =
         req.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if announced.is_some_and(|length| length > limit as u64) {
-        return Err(too_large(limit));
+        return Err(too_large(limit as u64));
     }
     if announced.is_some_and(|length| length > LARGE as u64) {
         admit_large(req).await?;
@@ -71,7 +73,7 @@ pub async fn read(req: &HttpRequest, payload: &mut Payload, limit: usize) -> Res
     while let Some(bytes) = piece {
         let length = body.len() + bytes.len();
         if length > limit {
-            return Err(too_large(limit));
+            return Err(too_large(limit as u64));
         }
         if length > LARGE {
             admit_large(req).await?;
@@ -80,6 +82,58 @@ pub async fn read(req: &HttpRequest, payload: &mut Payload, limit: usize) -> Res
         piece = next(payload).await?;
     }
     Ok(body.freeze())
+}
+
+/// Puts the whole body into a temporary file, which has no name and goes when it is closed; tells its bytes.
+///
+/// # Errors
+/// As [`read`], but that no permit is needed; [`Code::Internal`] where the file cannot be written.
+pub async fn spool(req: &HttpRequest, payload: &mut Payload, limit: u64) -> Result<(File, u64)> {
+    refuse_encoded(req)?;
+    let announced: Option<u64> =
+        req.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    if announced.is_some_and(|length| length > limit) {
+        return Err(too_large(limit));
+    }
+    let (mut pending, mut size) = (BytesMut::new(), 0);
+    let mut file = Some(tempfile::tempfile().map_err(Error::internal)?);
+    loop {
+        let piece = next(payload).await?;
+        size += piece.as_ref().map_or(0, Bytes::len) as u64;
+        if size > limit {
+            return Err(too_large(limit));
+        }
+        let ended = piece.is_none();
+        pending.extend_from_slice(&piece.unwrap_or_default());
+        if ended || pending.len() >= LARGE {
+            let (bytes, mut to) = (pending.split(), file.take());
+            let written =
+                web::block(move || to.as_mut().map_or(Ok(()), |file| file.write_all(&bytes)).map(|()| to));
+            file = written.await.map_err(Error::internal)?.map_err(Error::internal)?;
+        }
+        if ended {
+            break;
+        }
+    }
+    let mut file = file.ok_or_else(|| Error::new(Code::Internal, "the failure has been logged"))?;
+    file.rewind().map_err(Error::internal)?;
+    Ok((file, size))
+}
+
+/// What a thread makes, as the body of a response. A client that takes nothing for too long is cut off: the thread finds
+/// that nobody takes any more.
+pub fn stream(mut made: mpsc::Receiver<Bytes>) -> impl Stream<Item = Result<Bytes>> {
+    let (pieces, receiver) = mpsc::channel(1);
+    actix_web::rt::spawn(async move {
+        while let Some(piece) = made.recv().await {
+            if !matches!(tokio::time::timeout(SILENCE, pieces.send(piece)).await, Ok(Ok(()))) {
+                return;
+            }
+        }
+    });
+    futures_util::stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|piece| (Ok::<_, Error>(piece), receiver))
+    })
 }
 
 /// The next piece of a body, or none at its end; for routes that read one as a stream.
@@ -148,9 +202,9 @@ fn refuse_encoded(req: &HttpRequest) -> Result<()> {
 }
 
 fn within(body: Bytes, limit: usize) -> Result<Bytes> {
-    if body.len() > limit { Err(too_large(limit)) } else { Ok(body) }
+    if body.len() > limit { Err(too_large(limit as u64)) } else { Ok(body) }
 }
 
-fn too_large(limit: usize) -> Error {
+fn too_large(limit: u64) -> Error {
     Error::new(Code::BodyTooLarge, format!("the body may have at most {limit} bytes here"))
 }

@@ -72,6 +72,7 @@ pub fn configure(config: &mut ServiceConfig) {
         .configure(crate::slates::api::configure)
         .configure(crate::folders::api::configure)
         .configure(crate::files::api::configure)
+        .configure(crate::archives::api::configure)
         .configure(crate::retrieval::api::configure)
         .configure(crate::corpora::api::configure)
         .configure(crate::routes::api::configure)

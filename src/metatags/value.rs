@@ -91,6 +91,33 @@ impl Tags {
         }
     }
 
+    /// Of metatags that a document carries, those that can be set on it, where the slate allows only `types` (name → type);
+    /// and what is wrong with the others, by name. Without a name it is wrong with all of them together.
+    pub fn settable(
+        mut given: Map<String, Value>,
+        types: &Map<String, Value>,
+    ) -> (Tags, Vec<(Option<String>, String)>) {
+        let mut wrong = Vec::new();
+        loop {
+            let errors = match Tags::parse(given.clone(), "") {
+                Ok((tags, _)) => match tags.check_types(types, "") {
+                    errors if errors.is_empty() => return (tags, wrong),
+                    errors => errors,
+                },
+                Err(errors) => errors,
+            };
+            // Each turn takes something away, so there is a last one.
+            for FieldError { pointer: at, detail } in errors {
+                let name = given.keys().find(|name| pointer("", name) == at).cloned();
+                match &name {
+                    Some(name) => drop(given.shift_remove(name)),
+                    None => given.clear(),
+                }
+                wrong.push((name, detail));
+            }
+        }
+    }
+
     /// What a merge patch (RFC 7396) makes of these metatags: a null removes, objects merge member by member.
     ///
     /// # Errors
@@ -261,6 +288,18 @@ mod tests {
         let tags = Tags::stored(json!({"a": 1, "o": {"x": 1, "y": 2}, "s": ["p"]}));
         let merged = tags.merge(map(json!({"a": null, "o": {"y": null, "z": 3}, "s": ["q"]})), "").unwrap();
         assert_eq!(Value::Object(merged.as_map().clone()), json!({"o": {"x": 1, "z": 3}, "s": ["q"]}));
+    }
+
+    #[test]
+    fn what_can_be_set_is_and_the_rest_is_told() {
+        let given = map(json!({"a": 1, "b": "x\u{0}", "c": "text", "d": null}));
+        let (tags, wrong) = Tags::settable(given, &map(json!({"c": "number"})));
+        assert_eq!(Value::Object(tags.as_map().clone()), json!({"a": 1}));
+        let names: Vec<_> = wrong.iter().map(|(name, _)| name.as_deref()).collect();
+        assert_eq!(names, [Some("b"), Some("c")]);
+        let many: Map<_, _> = (0..5).map(|i| (format!("t{i}"), json!("x".repeat(60_000)))).collect();
+        let (tags, wrong) = Tags::settable(many, &Map::new());
+        assert_eq!((tags.as_map().len(), wrong.len(), &wrong[0].0), (0, 1, &None));
     }
 
     #[test]

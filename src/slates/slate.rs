@@ -22,7 +22,7 @@ pub const DEFAULT_LANGUAGE: &str = "simple";
 const MAX_DAYS: i32 = 36_500;
 
 /// The settings of a slate; a PUT gives all of them.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NewSlate {
     /// For people.
@@ -136,6 +136,22 @@ impl Slate {
     /// The strong entity tag of its settings.
     pub fn etag(&self) -> String {
         format!("\"s{}.{}\"", self.id, self.revision)
+    }
+
+    /// Its settings, as a PUT would give them.
+    pub fn settings(&self) -> NewSlate {
+        let types = self.metatag_types.iter();
+        NewSlate {
+            description: self.description.clone(),
+            authority: self.authority,
+            volatile: self.volatile,
+            max_age_seconds: self.max_age_seconds,
+            retention_days: self.retention_days,
+            metatag_types: types
+                .filter_map(|(name, kind)| Some((name.clone(), TagType::deserialize(kind).ok()?)))
+                .collect(),
+            language: self.language.clone(),
+        }
     }
 
     /// What its passages have to know of it.

@@ -1,5 +1,6 @@
 //! The API, through the real server against a real Postgres; one file a feature.
 
+mod archives;
 mod bulk;
 mod capability;
 mod catalog;

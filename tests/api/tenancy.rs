@@ -50,7 +50,8 @@ fn operation(id: &str) -> Operation {
         "get_slate" | "get_root_folder" | "get_folder" | "get_metatags" | "list_versions" | "head_file" => {
             of(Slate, reads, Value::Null)
         }
-        "get_file" => of(Slate, &["read"], Value::Null),
+        "get_file" | "export_slate" => of(Slate, &["read"], Value::Null),
+        "import_slate" => of(Slate, &["write"], json!({})),
         "delete_slate" | "delete_folder" | "delete_file" => of(Slate, &["write"], Value::Null),
         "put_slate" | "put_folder" | "put_metatags" | "patch_metatags" => of(Slate, &["write"], json!({})),
         "put_file" => of(Slate, &["write"], json!({})),
@@ -375,6 +376,7 @@ const CONTRACT: &[&str] = &[
     "GET /v1/settings",
     "GET /v1/slates",
     "GET /v1/slates/{slate}",
+    "GET /v1/slates/{slate}/export",
     "GET /v1/slates/{slate}/facets",
     "GET /v1/slates/{slate}/files/{path}",
     "GET /v1/slates/{slate}/folders",
@@ -401,6 +403,7 @@ const CONTRACT: &[&str] = &[
     "POST /v1/sessions/{id}/tools/{capability_id}",
     "POST /v1/sessions/{id}/verify",
     "POST /v1/slates/{slate}/files",
+    "POST /v1/slates/{slate}/import",
     "POST /v1/slates/{slate}/query",
     "POST /v1/tenants",
     "POST /v1/tenants/{tenant}/keys",

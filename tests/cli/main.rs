@@ -3,6 +3,7 @@
 #[path = "../api/support/cluster.rs"]
 mod cluster;
 
+mod archives;
 mod bad_input;
 mod bench;
 mod demo;

@@ -24,7 +24,7 @@ use super::plan::{Document, Plan, SeedFile, Source};
 use crate::cli::now;
 use crate::ctx::{Ctx, TenantId};
 use crate::db::{Db, Tx};
-use crate::error::{Code, Error, FieldError, Result, pointer};
+use crate::error::{Code, Error, Result};
 use crate::files::ops::{MAX_CONTENTS, Write, Written};
 use crate::metatags::Tags;
 use crate::path::{FilePath, FolderPath};
@@ -242,32 +242,15 @@ impl Loader<'_> {
 
     /// The metatags that can be set. What is wrong with the others is reported.
     fn tags(&mut self, file: &SeedFile, document: &Document, types: &Map<String, Value>) -> Tags {
-        let mut given = document.metatags.clone();
-        loop {
-            let wrong = match Tags::parse(given.clone(), "") {
-                Ok((tags, _)) => {
-                    let wrong = tags.check_types(types, "");
-                    if wrong.is_empty() {
-                        return tags;
-                    }
-                    wrong
-                }
-                Err(wrong) => wrong,
+        let (tags, wrong) = Tags::settable(document.metatags.clone(), types);
+        for (name, detail) in wrong {
+            let (line, what) = match &name {
+                Some(name) => (document.line_of(name), format!("the metatag {name:?} is not set")),
+                None => (None, "none of the metatags is set".into()),
             };
-            // Each turn takes something away, so there is a last one.
-            for FieldError { pointer: at, detail } in wrong {
-                let name = given.keys().find(|name| pointer("", name) == at).cloned();
-                let (line, what) = match &name {
-                    Some(name) => (document.line_of(name), format!("the metatag {name:?} is not set")),
-                    None => (None, "none of the metatags is set".into()),
-                };
-                match name {
-                    Some(name) => drop(given.shift_remove(&name)),
-                    None => given.clear(),
-                }
-                self.problem(&Problem::new(file.path.as_str(), line, format!("{what}: {detail}")));
-            }
+            self.problem(&Problem::new(file.path.as_str(), line, format!("{what}: {detail}")));
         }
+        tags
     }
 
     fn write(&mut self, batch: Batch) -> Result<()> {
@@ -366,12 +349,8 @@ impl Loader<'_> {
 fn wanted(there: Option<&slates::Slate>, given: Settings) -> Result<NewSlate> {
     let mut wanted = Map::new();
     if let Some(slate) = there {
-        let has = serde_json::to_value(slate).map_err(Error::internal)?;
-        for member in
-            ["description", "authority", "volatile", "max_age_seconds", "retention_days", "metatag_types"]
-        {
-            wanted.insert(member.into(), has[member].clone());
-        }
+        let has = serde_json::to_value(slate.settings()).map_err(Error::internal)?;
+        wanted.extend(has.as_object().cloned().unwrap_or_default());
     }
     wanted.extend(given);
     serde_path_to_error::deserialize(Value::Object(wanted))

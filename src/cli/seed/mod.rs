@@ -205,7 +205,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    fn new(path: impl Into<String>, line: Option<u32>, detail: impl Into<String>) -> Self {
+    /// One thing of one file.
+    pub fn new(path: impl Into<String>, line: Option<u32>, detail: impl Into<String>) -> Self {
         Self { path: path.into(), line, detail: detail.into() }
     }
 }

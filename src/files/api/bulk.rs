@@ -16,7 +16,8 @@ use utoipa::ToSchema;
 use super::{JSON_LIMIT, NewFile};
 use crate::app::App;
 use crate::ctx::Ctx;
-use crate::error::{Code, Error, FieldError, Result};
+use crate::error::{Code, Error, Result};
+use crate::files::line::LineError;
 use crate::files::ops::{self, Write};
 use crate::http::{body, json};
 use crate::slates;
@@ -51,24 +52,6 @@ pub(super) struct LineView {
     /// Why the line was not written.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<LineError>,
-}
-
-/// A problem, less what concerns the request as a whole.
-#[derive(Debug, Serialize, ToSchema)]
-struct LineError {
-    /// Names the kind of problem.
-    #[serde(rename = "type")]
-    #[schema(example = "/problems/invalid")]
-    kind: String,
-    /// The HTTP status that a request for this line alone would have.
-    #[schema(example = 422)]
-    status: u16,
-    /// What went wrong.
-    #[schema(example = "/path: must not start with `/`")]
-    detail: String,
-    /// Where the line was at fault.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    errors: Vec<FieldError>,
 }
 
 /// A line that was read: its number, its path, and what to write or what is wrong with it.
@@ -214,12 +197,7 @@ impl Loader {
 
 impl LineView {
     fn failed(line: u64, path: Option<String>, error: &Error) -> LineView {
-        let error = Some(LineError {
-            kind: format!("/problems/{}", error.code.name()),
-            status: error.code.status(),
-            detail: error.detail.to_string(),
-            errors: error.errors.clone(),
-        });
+        let error = Some(LineError::from(error));
         LineView { line, path, status: None, version: None, null_metatags: Vec::new(), error }
     }
 }
