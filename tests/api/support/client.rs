@@ -18,7 +18,7 @@ pub struct Caller {
 impl Caller {
     pub fn new(base: String, token: Option<String>) -> Caller {
         slatebase::outbound::install_tls();
-        Caller { base, token, client: reqwest::Client::builder().no_proxy().build().unwrap() }
+        Caller { base, token, client: reqwest::Client::builder().no_proxy().no_gzip().build().unwrap() }
     }
 
     /// The same client with another token.
