@@ -72,11 +72,13 @@ const fn v4(a: u8, b: u8, c: u8, d: u8, prefix: u8) -> Ipv4Net {
 }
 
 /// What is not anybody's to reach, by the registry of special-purpose addresses (RFC 6890 and later).
-const SPECIAL_V4: [Ipv4Net; 15] = [
+const SPECIAL_V4: [Ipv4Net; 16] = [
     v4(0, 0, 0, 0, 8),
     v4(10, 0, 0, 0, 8),
     v4(100, 64, 0, 0, 10),
     v4(127, 0, 0, 0, 8),
+    // A public address at which a cloud answers for its machines alone.
+    v4(168, 63, 129, 16, 32),
     v4(169, 254, 0, 0, 16),
     v4(172, 16, 0, 0, 12),
     v4(192, 0, 0, 0, 24),
@@ -192,6 +194,7 @@ mod tests {
             "100.64.0.1",
             "127.0.0.1",
             "127.255.255.254",
+            "168.63.129.16",
             "169.254.169.254",
             "172.16.0.1",
             "172.31.255.255",

@@ -13,12 +13,13 @@ pub mod address;
 mod pace;
 mod send;
 
+use std::fmt;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use address::Allowed;
 use pace::Pace;
-use reqwest::header::HeaderMap;
+pub use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode, Url};
 
 /// Chooses who does the cryptography of TLS, for the whole process; without it no client can be built. May be called
@@ -49,12 +50,13 @@ pub struct OutboundConfig {
 #[derive(Clone)]
 pub struct Outbound {
     client: reqwest::Client,
+    lookup: Arc<dyn address::Lookup>,
     allowed: Allowed,
     pace: Arc<Pace>,
 }
 
-/// A request.
-#[derive(Debug, Clone)]
+/// A request. Printed, it tells its host alone.
+#[derive(Clone)]
 pub struct Call {
     /// GET, or POST.
     pub method: Method,
@@ -62,7 +64,7 @@ pub struct Call {
     pub url: Url,
     /// What to send along. A redirect to another origin does not carry them on.
     pub headers: HeaderMap,
-    /// The body of a POST, which is JSON.
+    /// The body of a POST, which is JSON unless the headers tell another media type.
     pub body: Option<Vec<u8>>,
     /// How long it may take, redirects and retries included.
     pub timeout: Duration,
@@ -85,8 +87,8 @@ impl Call {
     }
 }
 
-/// What came back, whatever its status.
-#[derive(Debug, Clone)]
+/// What came back, whatever its status. Printed, it tells no URL and no contents.
+#[derive(Clone)]
 pub struct Answer {
     /// The status.
     pub status: StatusCode,
@@ -100,6 +102,19 @@ pub struct Answer {
     pub cut: Option<Cut>,
     /// How often it was tried.
     pub attempts: u32,
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Call({} to {})", self.method, send::host_of(&self.url))
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (host, length) = (send::host_of(&self.url), self.body.len());
+        write!(f, "Answer({} of {host}, {length} bytes, {:?})", self.status, self.cut)
+    }
 }
 
 /// Why a body is not whole.
@@ -152,7 +167,7 @@ impl Outbound {
     /// The client.
     ///
     /// # Errors
-    /// When the system has no certificates to trust.
+    /// When no client can be built.
     pub fn new(config: &OutboundConfig) -> anyhow::Result<Outbound> {
         Outbound::with_resolver(config, Arc::new(address::System))
     }
@@ -167,13 +182,20 @@ impl Outbound {
     ) -> anyhow::Result<Outbound> {
         install_tls();
         let allowed = Allowed::new(&config.outbound_allow);
-        let client = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .dns_resolver(Arc::new(address::Checked::new(lookup, allowed.clone())))
-            .connect_timeout(Duration::from_secs(5))
-            .user_agent(concat!("slatebase/", env!("CARGO_PKG_VERSION")))
-            .build()?;
-        Ok(Outbound { client, allowed, pace: Arc::new(Pace::new(config.outbound_rate)) })
+        let builder = || {
+            reqwest::Client::builder()
+                .no_proxy()
+                .referer(false)
+                .redirect(reqwest::redirect::Policy::none())
+                .dns_resolver(Arc::new(address::Checked::new(lookup.clone(), allowed.clone())))
+                .connect_timeout(Duration::from_secs(5))
+                .user_agent(concat!("slatebase/", env!("CARGO_PKG_VERSION")))
+        };
+        let client = builder().build().or_else(|error| {
+            // All else than https works on a machine that trusts nobody, and so does the service.
+            tracing::warn!(%error, "the system has no certificates to trust: requests over https will fail");
+            builder().tls_certs_only([]).build()
+        })?;
+        Ok(Outbound { client, lookup, allowed, pace: Arc::new(Pace::new(config.outbound_rate)) })
     }
 }

@@ -1,6 +1,7 @@
 //! Making a request: redirects, retries, and reading the body.
 
 use std::error::Error as _;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -17,10 +18,39 @@ use super::{Answer, Call, Cut, Failure, Outbound};
 const MAX_REDIRECTS: usize = 5;
 /// How long to wait before the first retry; twice as long before each further one, and up to half as long again.
 const BACK_OFF: Duration = Duration::from_millis(200);
+/// How long a name may be looked up.
+const LOOK_UP: Duration = Duration::from_secs(5);
 /// The longest that a host is left alone, whatever it asks.
 const MAX_REST: Duration = Duration::from_secs(3600);
 
 impl Outbound {
+    /// The addresses of a host that may be connected to, for what is not HTTP. They are to be connected to as they are:
+    /// looked up again, the name may have others.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, Failure> {
+        let unreachable =
+            || Failure::Unreachable { host: host.to_owned(), why: "its name cannot be looked up" };
+        let found = match (host.parse::<IpAddr>(), Host::parse(host)) {
+            (Ok(address), _) => vec![address],
+            (_, Ok(Host::Ipv4(address))) => vec![address.into()],
+            (_, Ok(Host::Ipv6(address))) => vec![address.into()],
+            (_, Ok(Host::Domain(name))) => {
+                let found = tokio::time::timeout(LOOK_UP, self.lookup.lookup(name)).await;
+                let found = found.map_err(|_| unreachable())?.map_err(|_| unreachable())?;
+                found.into_iter().map(|address| address.ip()).collect()
+            }
+            (_, Err(_)) => return Err(unreachable()),
+        };
+        let good: Vec<IpAddr> =
+            found.into_iter().filter(|address| self.allowed.may_reach(*address)).collect();
+        match good.is_empty() {
+            true => Err(Failure::Refused { host: host.to_owned(), why: "it has no public address" }),
+            false => Ok(good),
+        }
+    }
+
     /// Makes a request. Any status is an answer; but 429, where the host says when to come back and that is too late for
     /// this request, is [`Failure::RateLimited`].
     ///
@@ -37,7 +67,7 @@ impl Outbound {
             let tried = tried.map_err(|_| timeout.clone())?;
             let asked = tried.as_ref().ok().and_then(|answer| retry_after(&answer.headers, Utc::now()));
             if let Some(time) = asked.filter(|_| tried.as_ref().is_ok_and(|answer| is_busy(answer.status))) {
-                self.pace.rest(&host, time.min(MAX_REST));
+                self.pace.rest(&place(&call.url), time.min(MAX_REST));
             }
             let again = match &tried {
                 Ok(answer) => is_busy(answer.status) || answer.status.is_server_error(),
@@ -65,14 +95,16 @@ impl Outbound {
         for _ in 0..=MAX_REDIRECTS {
             self.check(&url)?;
             let host = host_of(&url);
-            self.pace.take(&host).map_err(|wait| Failure::RateLimited {
+            self.pace.take(&place(&url)).map_err(|wait| Failure::RateLimited {
                 host: host.clone(),
                 seconds: wait.as_secs().max(1),
             })?;
             let mut request = self.client.request(call.method.clone(), url.clone()).headers(headers.clone());
             if let Some(body) = &call.body {
-                let json = HeaderValue::from_static("application/json");
-                request = request.header(CONTENT_TYPE, json).body(body.clone());
+                if !headers.contains_key(CONTENT_TYPE) {
+                    request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                }
+                request = request.body(body.clone());
             }
             let response = request.send().await.map_err(|error| failure(&host, &error, call.timeout))?;
             let Some(next) = redirect(&call.method, &url, &response) else {
@@ -115,8 +147,13 @@ fn back_off(attempts: u32) -> Duration {
     wait + wait.mul_f64(rand::rng().random_range(0.0..0.5))
 }
 
+/// What a pace is kept of: a host, and the port.
+fn place(url: &Url) -> String {
+    format!("{}:{}", host_of(url), url.port_or_known_default().unwrap_or_default())
+}
+
 /// The host, which is all that is ever told of a URL.
-fn host_of(url: &Url) -> String {
+pub(super) fn host_of(url: &Url) -> String {
     url.host_str().unwrap_or("the host").to_owned()
 }
 

@@ -8,7 +8,7 @@ use slatebase::schema::Schema;
 use crate::support::{Caller, Server};
 
 mod slices;
-mod web;
+pub mod web;
 
 /// A server with the tenant `acme`, its slate `Knowledge`, and these files in it.
 async fn given(files: Value) -> (Server, Caller) {

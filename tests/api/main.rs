@@ -18,6 +18,7 @@ mod metatags;
 mod nasty;
 mod openapi;
 mod oracle;
+mod outbound;
 mod plans;
 mod prefetch;
 mod problems;

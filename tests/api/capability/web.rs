@@ -12,13 +12,13 @@ use super::{reason, retrieve};
 use crate::support::{Caller, Server};
 
 /// A server that answers each connection with what `answer` makes of the request's head, byte for byte.
-struct Remote {
-    address: SocketAddr,
+pub struct Remote {
+    pub address: SocketAddr,
     asked: Arc<AtomicUsize>,
 }
 
 impl Remote {
-    async fn start(answer: impl Fn(usize, &str) -> Vec<u8> + Send + Sync + 'static) -> Remote {
+    pub async fn start(answer: impl Fn(usize, &str) -> Vec<u8> + Send + Sync + 'static) -> Remote {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, asked) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
         let (count, answer) = (asked.clone(), Arc::new(answer));
@@ -43,21 +43,21 @@ impl Remote {
         Remote { address, asked }
     }
 
-    fn url(&self, path: &str) -> String {
+    pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    fn asked(&self) -> usize {
+    pub fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 }
 
-fn response(head: &str, body: &[u8]) -> Vec<u8> {
+pub fn response(head: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
     [head.as_bytes(), body].concat()
 }
 
-async fn allowing() -> (Server, Caller) {
+pub async fn allowing() -> (Server, Caller) {
     let server =
         Server::start_with(|config| config.outbound.outbound_allow = vec!["127.0.0.0/8".parse().unwrap()])
             .await;
