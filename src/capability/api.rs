@@ -1,5 +1,7 @@
 //! `retrieve` and citations over HTTP.
 
+pub mod registry;
+
 use actix_web::{HttpResponse, get, post, web};
 use serde_json::{Map, Value};
 use utoipa_actix_web::service_config::ServiceConfig;
@@ -17,6 +19,7 @@ use crate::http::json::{self, Body};
 /// Adds the routes.
 pub fn configure(config: &mut ServiceConfig) {
     config.service(retrieve).service(resolve_citation).service(check_citation).service(describe_retrieve);
+    registry::configure(config);
 }
 
 /// Retrieve one thing

@@ -17,6 +17,7 @@ pub mod format;
 pub mod ops;
 pub mod outcome;
 pub mod quote;
+pub mod registry;
 pub mod request;
 pub mod runner;
 pub mod sources;

@@ -1,5 +1,7 @@
 //! Retrieving files of slates, recording what was retrieved, and taking citations back.
 
+pub mod registry;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use chrono::{DateTime, Days, Utc};

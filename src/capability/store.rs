@@ -1,5 +1,7 @@
 //! The SQL of retrieving files by (slate, path, version), and of looking for quotes.
 
+pub(super) mod registry;
+
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Binary, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};

@@ -29,6 +29,7 @@ pub mod embedded;
 mod errors;
 pub mod measure;
 pub mod migrate;
+pub mod remote;
 pub mod roles;
 #[allow(missing_docs)]
 pub mod schema;

@@ -320,6 +320,18 @@ diesel::table! {
 }
 
 diesel::table! {
+    sources (tenant_id, kind, name) {
+        tenant_id -> Int8,
+        kind -> Text,
+        name -> Text,
+        document -> Json,
+        revision -> Int8,
+        created_at -> Timestamptz,
+        updated_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     tag_keys (tenant_id, id) {
         tenant_id -> Int8,
         id -> Int8,
@@ -368,6 +380,7 @@ diesel::joinable!(secrets -> tenants (tenant_id));
 diesel::joinable!(session_seals -> tenants (tenant_id));
 diesel::joinable!(sessions -> tenants (tenant_id));
 diesel::joinable!(slates -> tenants (tenant_id));
+diesel::joinable!(sources -> tenants (tenant_id));
 diesel::joinable!(tag_keys -> tenants (tenant_id));
 diesel::joinable!(tenant_settings -> tenants (tenant_id));
 
@@ -391,6 +404,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     session_seals,
     sessions,
     slates,
+    sources,
     tag_keys,
     tag_terms,
     tenant_settings,

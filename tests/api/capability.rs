@@ -8,6 +8,7 @@ use slatebase::schema::Schema;
 use crate::support::{Caller, Server};
 
 mod slices;
+mod sources;
 pub mod web;
 
 /// A server with the tenant `acme`, its slate `Knowledge`, and these files in it.

@@ -131,6 +131,7 @@ async fn the_application_role_can_do_no_more_than_it_needs() {
                 "session_seals: insert, select",
                 "sessions: delete, insert, select, update",
                 "slates: insert, select, update",
+                "sources: delete, insert, select, update",
                 "tag_keys: insert, select",
                 "tag_terms: insert, select",
                 "tenant_settings: insert, select, update",
@@ -239,6 +240,7 @@ async fn another_tenant_and_no_tenant_see_nothing() {
         .await
         .expect(201);
     acme.put("/v1/catalog/routes/r/1").json(json!({})).await.expect(201);
+    acme.put("/v1/sources/apis/a").json(json!({"base_url": "https://a.example"})).await.expect(201);
     acme.put("/v1/secrets/s").json(json!({"value": "x"})).await.expect(201);
 
     let (acme, other) = (server.local(&acme).tenant.0, server.local(&other).tenant.0);

@@ -60,6 +60,14 @@ fn operation(id: &str) -> Operation {
         "post_files" => of(Slate, &["write"], json!({"path": "new.md", "content": ""})),
         "list_corpora" | "list_routes" | "list_capabilities" => of(Tenant, reads, Value::Null),
         "get_corpus" | "get_route" | "get_capability" => of(Slate, reads, Value::Null),
+        "list_sources" => of(Tenant, &["admin"], Value::Null),
+        "get_api_source" | "delete_api_source" | "get_database_source" | "delete_database_source" => {
+            of(Slate, &["admin"], Value::Null)
+        }
+        "put_api_source" => of(Slate, &["admin"], json!({"base_url": "https://hush.example"})),
+        "put_database_source" => {
+            of(Slate, &["admin"], json!({"connection": {"host": "hush.example", "dbname": "d", "user": "u"}}))
+        }
         "list_secrets" => of(Tenant, &["admin"], Value::Null),
         "put_secret" => of(Slate, &["admin"], json!({"value": "hushhush"})),
         "delete_secret" => of(Slate, &["admin"], Value::Null),
@@ -199,7 +207,9 @@ async fn world() -> World {
     let record = query["items"][0]["provenance_id"].as_str().unwrap().to_owned();
     let document = acme.get("/openapi.json").await.ok(200);
     let names = Names { session, record, entry: "hushed".into(), ..names };
-    for id in ["put_corpus", "put_route", "put_capability", "put_secret"] {
+    for id in
+        ["put_corpus", "put_route", "put_capability", "put_secret", "put_api_source", "put_database_source"]
+    {
         calls_named(id).by(&acme, &names).await.expect(201);
     }
     World { server, names, document }
@@ -209,6 +219,8 @@ fn calls_named(id: &str) -> Call {
     let path = match id {
         "create_session" => "/v1/sessions",
         "query_slate" => "/v1/slates/{slate}/query",
+        "put_api_source" => "/v1/sources/apis/{name}",
+        "put_database_source" => "/v1/sources/databases/{name}",
         "put_secret" => "/v1/secrets/{name}",
         "put_corpus" => "/v1/catalog/corpora/{corpus_id}",
         "put_route" => "/v1/catalog/routes/{route_id}/{route_version}",
@@ -269,7 +281,15 @@ async fn a_key_without_the_scope_is_403() {
 }
 
 /// What makes a thing of any name, in whoever's tenant it is called.
-const MAKERS: &[&str] = &["put_slate", "put_corpus", "put_route", "put_capability", "put_secret"];
+const MAKERS: &[&str] = &[
+    "put_slate",
+    "put_corpus",
+    "put_route",
+    "put_capability",
+    "put_secret",
+    "put_api_source",
+    "put_database_source",
+];
 
 /// Whoever may not see a thing is told what they are told of a thing that never was; and no list shows it.
 async fn sees_nothing(world: &World, caller: &Caller, own: &[&str]) {
@@ -314,7 +334,7 @@ async fn a_key_bound_to_another_slate_sees_no_other() {
     let world = world().await;
     let scopes = ["read", "write", "retrieve", "admin"];
     let bound = world.server.key("acme", json!({"scopes": scopes, "slates": ["Open"]})).await;
-    // Secrets, routes and capabilities are the tenant's, and lie in no slate.
+    // Sources, secrets, routes and capabilities are the tenant's, and lie in no slate.
     let named = [
         "get_route",
         "put_route",
@@ -325,6 +345,13 @@ async fn a_key_bound_to_another_slate_sees_no_other() {
         "list_secrets",
         "put_secret",
         "delete_secret",
+        "list_sources",
+        "get_api_source",
+        "put_api_source",
+        "delete_api_source",
+        "get_database_source",
+        "put_database_source",
+        "delete_database_source",
     ];
     sees_nothing(&world, &bound, &named).await;
     bound.get("/v1/slates/Open").await.expect(200);
@@ -352,6 +379,8 @@ const CONTRACT: &[&str] = &[
     "DELETE /v1/slates/{slate}",
     "DELETE /v1/slates/{slate}/files/{path}",
     "DELETE /v1/slates/{slate}/folders/{path}",
+    "DELETE /v1/sources/apis/{name}",
+    "DELETE /v1/sources/databases/{name}",
     "DELETE /v1/tenants/{tenant}",
     "DELETE /v1/tenants/{tenant}/keys/{key_id}",
     "GET /docs",
@@ -383,6 +412,9 @@ const CONTRACT: &[&str] = &[
     "GET /v1/slates/{slate}/folders/{path}",
     "GET /v1/slates/{slate}/metatags/{path}",
     "GET /v1/slates/{slate}/versions/{path}",
+    "GET /v1/sources",
+    "GET /v1/sources/apis/{name}",
+    "GET /v1/sources/databases/{name}",
     "GET /v1/tenants",
     "GET /v1/tenants/{tenant}",
     "GET /v1/tenants/{tenant}/keys",
@@ -416,6 +448,8 @@ const CONTRACT: &[&str] = &[
     "PUT /v1/slates/{slate}/files/{path}",
     "PUT /v1/slates/{slate}/folders/{path}",
     "PUT /v1/slates/{slate}/metatags/{path}",
+    "PUT /v1/sources/apis/{name}",
+    "PUT /v1/sources/databases/{name}",
 ];
 
 #[test]

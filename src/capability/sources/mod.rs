@@ -5,9 +5,16 @@ use crate::authority::Authority;
 use crate::capability::outcome::{Missed, Origin, Outcome, Reason};
 use crate::capability::request::Request;
 use crate::capability::target::{Locator, SourceType};
+use crate::corpora::entry::Id;
 use crate::ctx::Ctx;
-use crate::error::Result;
+use crate::db::Tx;
+use crate::error::{Code, Result};
+use crate::secrets;
+use crate::secrets::keys::Keys;
+use crate::secrets::name::SecretValue;
 
+mod api;
+mod database;
 mod slate;
 mod web;
 
@@ -25,8 +32,20 @@ pub async fn fetch(app: &App, ctx: &Ctx, request: &Request) -> Result<Outcome> {
     match &request.locator {
         Locator::File(target) => slate::Slate(target).fetch(app, ctx, request).await,
         Locator::Web(url) => web::Web(url).fetch(app, ctx, request).await,
-        Locator::Api { api, .. } => Ok(unregistered(SourceType::Api, api, ctx)),
-        Locator::Database { database, .. } => Ok(unregistered(SourceType::Database, database, ctx)),
+        Locator::Api { api, path, query } => api::Api { api, path, query }.fetch(app, ctx, request).await,
+        Locator::Database { database, rows } => {
+            database::Database { database, rows }.fetch(app, ctx, request).await
+        }
+    }
+}
+
+/// The secret that a source authenticates with; the inner error is a sentence for whoever asked.
+fn revealed(tx: &mut Tx, ctx: &Ctx, keys: &Keys, name: &Id) -> Result<Result<SecretValue, String>> {
+    match secrets::ops::reveal(tx, ctx, keys, name.as_str()) {
+        Ok(Some(secret)) => Ok(Ok(secret)),
+        Ok(None) => Ok(Err(format!("the source authenticates with the secret {name}, which is not stored"))),
+        Err(error) if error.code == Code::SecretsUnavailable => Ok(Err(error.detail.into_owned())),
+        Err(error) => Err(error),
     }
 }
 

@@ -83,6 +83,11 @@ impl Server {
         &self.config
     }
 
+    /// Names the database, as the superuser.
+    pub fn superuser_url(&self) -> String {
+        self.database.superuser_url()
+    }
+
     /// A connection that sees everything.
     pub fn superuser(&self) -> PgConnection {
         self.database.superuser()
