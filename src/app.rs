@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
-use crate::config::{ArchiveConfig, Config, SecretsConfig};
+use crate::config::{ArchiveConfig, Config, RunsConfig, SecretsConfig};
 use crate::db::Db;
 use crate::outbound::{Outbound, OutboundConfig};
 use crate::secrets::keys::Keys;
@@ -25,6 +25,10 @@ pub struct App {
     pub archive_permits: Arc<Semaphore>,
     /// How large archives may be.
     pub archives: ArchiveConfig,
+    /// How sessions are run.
+    pub runs: RunsConfig,
+    /// True once the server is stopping: what would go on for long, such as a stream of events, ends by itself.
+    pub stopping: watch::Sender<bool>,
     /// SHA-256 of the operator token; `None` closes the operator's routes.
     pub operator_token: Option<[u8; 32]>,
 }
@@ -42,6 +46,8 @@ impl App {
             large_bodies: Arc::new(Semaphore::new(1)),
             archive_permits: Arc::new(Semaphore::new(1)),
             archives: ArchiveConfig::default(),
+            runs: RunsConfig::NONE,
+            stopping: watch::Sender::new(false),
             operator_token: None,
         })
     }
@@ -58,6 +64,8 @@ impl App {
             large_bodies: Arc::new(Semaphore::new(config.max_large_bodies.into())),
             archive_permits: Arc::new(Semaphore::new(config.max_archives.into())),
             archives: config.archives,
+            runs: config.runs,
+            stopping: watch::Sender::new(false),
             operator_token: config.operator_token.as_ref().map(|token| Sha256::digest(token.expose()).into()),
         })
     }

@@ -139,6 +139,31 @@ impl Default for ArchiveConfig {
     }
 }
 
+/// How the service runs sessions itself.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct RunsConfig {
+    /// Sessions that this server runs at once, calling their models itself; 0 leaves them to other servers
+    #[arg(long, env = "SLATEBASE_MAX_RUNS", default_value_t = 8, value_name = "COUNT",
+          value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub max_runs: u16,
+
+    /// How long one call of a model may take, in milliseconds
+    #[arg(long, env = "SLATEBASE_MODEL_TIMEOUT_MS", default_value_t = 120_000, value_name = "MILLISECONDS",
+          value_parser = clap::value_parser!(u32).range(100..=3_600_000))]
+    pub model_timeout_ms: u32,
+
+    /// How often a call of a model is made that fails by the fault of the network or the model's host, before its session
+    /// fails; three times as often where the host asks for patience
+    #[arg(long, env = "SLATEBASE_MODEL_ATTEMPTS", default_value_t = 8, value_name = "COUNT",
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub model_attempts: u32,
+}
+
+impl RunsConfig {
+    /// For who runs none.
+    pub const NONE: RunsConfig = RunsConfig { max_runs: 0, model_timeout_ms: 120_000, model_attempts: 1 };
+}
+
 /// How the service is served.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Config {
@@ -186,6 +211,10 @@ pub struct Config {
     /// Secrets of tenants.
     #[command(flatten)]
     pub secrets: SecretsConfig,
+
+    /// Sessions that the service runs itself.
+    #[command(flatten)]
+    pub runs: RunsConfig,
 
     /// Requests to other hosts.
     #[command(flatten)]

@@ -49,6 +49,7 @@ codes! {
     NameConflict         "name_conflict"          409 "The name is taken in its folder";
     FolderNotEmpty       "folder_not_empty"       409 "The folder is not empty";
     SessionFinished      "session_finished"       409 "The session is finished";
+    RunActive            "run_active"             409 "The service makes the session's calls itself";
     RoundConflict        "round_conflict"         409 "The round is already taken, or is not the next";
     PromptUnavailable    "prompt_unavailable"     409 "No prompt can be assembled";
     IdempotencyRunning   "idempotency_running"    409 "A request with this Idempotency-Key is still running";
@@ -63,6 +64,7 @@ codes! {
     RangeNotSatisfiable  "range_not_satisfiable"  416 "The range lies outside of the file";
     Invalid              "invalid"                422 "The request has wrong content";
     IdempotencyMismatch  "idempotency_mismatch"   422 "The Idempotency-Key was used with another request";
+    LimitReached         "limit_reached"          429 "The tenant's limit is reached";
     HeadersTooLarge      "headers_too_large"      431 "The request's head is too large";
     Internal             "internal"               500 "Something went wrong on our side";
     ToolFailed           "tool_failed"            502 "The tool did not answer as it should";
@@ -107,6 +109,8 @@ pub struct Error {
     /// What the log shall tell and the caller shall not.
     #[source]
     pub source: Option<anyhow::Error>,
+    /// When it is worth asking again, in seconds from now, where that is known.
+    pub retry_after: Option<u64>,
 }
 
 /// The result of a use case.
@@ -115,7 +119,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error with its detail.
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Error {
-        Error { code, detail: detail.into(), errors: Vec::new(), source: None }
+        Error { code, detail: detail.into(), errors: Vec::new(), source: None, retry_after: None }
     }
 
     /// [`Code::NotFound`], in the same words for a thing that is another's and one that never was.

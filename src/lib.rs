@@ -17,6 +17,7 @@
 //! | [`retrieval`] | a request, compiled to one search a mode; their union, within budgets |
 //! | [`corpora`], [`routes`], [`tools`] | the catalogue: what is packed before a model speaks, and what it may call |
 //! | [`sessions`] | the bounded loop of a model, as a pure state machine over durable rounds |
+//! | [`runs`] | loops that the service runs itself, and watching any session |
 //! | [`capability`] | `retrieve`: one thing of a file, the web, an API or a database; citations and quotes |
 //! | [`provenance`] | the record of every response, chained, sealed, and verified |
 //! | [`outbound`] | requests to other hosts |
@@ -25,7 +26,7 @@
 //! | [`ctx`], [`error`], [`path`], [`item`], [`authority`], [`precondition`], [`yaml`], [`schema`], [`hex`] | plain types and functions that every feature may use |
 //!
 //! Features import downward only: provenance, metatags, slates, folders, files, retrieval, corpora, routes,
-//! sessions, tools, lowest first. What takes more than one transaction, such as a request to another host between two, is
+//! sessions, tools, runs, lowest first. What takes more than one transaction, such as a request to another host between two, is
 //! in a feature's `runner`.
 //!
 //! # What always holds
@@ -68,6 +69,7 @@ pub mod precondition;
 pub mod provenance;
 pub mod retrieval;
 pub mod routes;
+pub mod runs;
 pub mod schema;
 pub mod secrets;
 pub mod sessions;

@@ -10,6 +10,7 @@ use super::logging;
 use crate::app::App;
 use crate::config::Config;
 use crate::http::server;
+use crate::runs::runner;
 
 /// Serve the API.
 ///
@@ -41,7 +42,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = database.with_secrets_key(&args.config)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let served = runtime.block_on(async {
-        let running = server::run(App::new(database.db.clone(), &config)?, &config).await?;
+        let app = App::new(database.db.clone(), &config)?;
+        let running = server::run(app.clone(), &config).await?;
+        let workers = runner::start(&app);
         let place = &database.place;
         if args.config.operator_token.is_none() {
             tracing::info!(
@@ -50,9 +53,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             );
         }
         let address = running.address;
-        running
+        let served = running
             .until_signal(|| writeln!(io::stdout(), "serving http://{address} from {place}; pages at /docs"))
-            .await
+            .await;
+        app.stopping.send_replace(true);
+        workers.ended().await;
+        served
     });
     // What still runs holds connections.
     drop(runtime);

@@ -4,6 +4,7 @@
 //!   security and the search views read it. Every use case goes through it.
 //! * [`Db::operator`] opens one that may list and make tenants, and sees nothing that a tenant owns.
 //! * [`Db::anonymous`] opens none: it serves to look one key up, and to ask whether the database is there.
+//! * [`Db::listener`] hears what commits [tell of](Tx::notify), on one connection a server ([`listen`]).
 //!
 //! The role behind the pool owns no table and cannot bypass row-level security; [`connect`](Db::connect) refuses any
 //! that can ([`roles`]). Waiting is bounded: a request that gets no connection in time is refused as overload, so that
@@ -16,17 +17,18 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use diesel::Connection;
 use diesel::connection::SimpleConnection;
 use diesel::pg::PgConnection;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection};
-use tokio::sync::Semaphore;
+use diesel::{Connection, RunQueryDsl};
+use tokio::sync::{Semaphore, watch};
 
 use crate::ctx::TenantId;
 use crate::error::{Code, Error, Result};
 
 pub mod embedded;
 mod errors;
+mod listen;
 pub mod measure;
 pub mod migrate;
 pub mod remote;
@@ -106,6 +108,18 @@ impl Tx<'_> {
             .batch_execute("set local plan_cache_mode = force_generic_plan; select freshen_statistics()")?)
     }
 
+    /// Wakes whoever [listens](Db::listener) to the topic, on every server, once this transaction has committed.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn notify(&mut self, topic: &str) -> Result<()> {
+        diesel::sql_query("select pg_notify($1, $2)")
+            .bind::<diesel::sql_types::Text, _>(listen::CHANNEL)
+            .bind::<diesel::sql_types::Text, _>(topic)
+            .execute(self.connection)?;
+        Ok(())
+    }
+
     /// Works for another tenant from here on; for the operator, who looks a tenant up and then writes its keys.
     pub fn enter(&mut self, tenant: TenantId) -> Result<()> {
         self.tenant = tenant;
@@ -119,6 +133,7 @@ pub struct Db {
     pool: r2d2::Pool<ConnectionManager<PgConnection>>,
     permits: Arc<Semaphore>,
     durable_queries: bool,
+    topics: Arc<listen::Topics>,
 }
 
 /// What is set on every connection, once.
@@ -175,7 +190,14 @@ impl Db {
             permits: Arc::new(Semaphore::new(options.size as usize)),
             pool,
             durable_queries: options.durable_queries,
+            topics: listen::Topics::new(options.url.clone()),
         })
+    }
+
+    /// A receiver that is woken by every commit that [notifies](Tx::notify) the topic from now on, on whichever server. It
+    /// may be woken for nothing. The first one opens the connection that all of them share.
+    pub fn listener(&self, topic: &str) -> watch::Receiver<()> {
+        self.topics.receiver(topic)
     }
 
     /// Runs `work` in a transaction of `tenant` on the blocking pool. `work` runs again when it met another write, so it

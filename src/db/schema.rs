@@ -239,6 +239,41 @@ diesel::table! {
 }
 
 diesel::table! {
+    run_answers (tenant_id, session_id, round) {
+        tenant_id -> Int8,
+        session_id -> Uuid,
+        round -> Int4,
+        output -> Json,
+        form -> Text,
+        prompt_tokens -> Nullable<Int8>,
+        completion_tokens -> Nullable<Int8>,
+        received_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    run_queue (tenant_id, session_id) {
+        tenant_id -> Int8,
+        session_id -> Uuid,
+        next_at -> Timestamptz,
+        lease_owner -> Nullable<Uuid>,
+        lease_until -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
+    runs (tenant_id, session_id) {
+        tenant_id -> Int8,
+        session_id -> Uuid,
+        key_id -> Int8,
+        model -> Json,
+        attempts -> Int4,
+        trouble -> Nullable<Json>,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     secrets (tenant_id, name) {
         tenant_id -> Int8,
         name -> Text,
@@ -260,6 +295,17 @@ diesel::table! {
         version -> Int8,
         round -> Int4,
         item -> Int4,
+    }
+}
+
+diesel::table! {
+    session_events (tenant_id, session_id, number) {
+        tenant_id -> Int8,
+        session_id -> Uuid,
+        number -> Int8,
+        kind -> Text,
+        data -> Json,
+        created_at -> Timestamptz,
     }
 }
 
@@ -297,6 +343,8 @@ diesel::table! {
         updated_at -> Timestamptz,
         finished_at -> Nullable<Timestamptz>,
         route -> Nullable<Json>,
+        is_run -> Bool,
+        event_count -> Int8,
     }
 }
 
@@ -359,6 +407,9 @@ diesel::table! {
         deny_regex -> Nullable<Text>,
         session_retention_days -> Int4,
         revision -> Int8,
+        max_concurrent_runs -> Nullable<Int4>,
+        max_rounds_per_day -> Nullable<Int8>,
+        max_tokens_per_day -> Nullable<Int8>,
     }
 }
 
@@ -370,12 +421,23 @@ diesel::table! {
     }
 }
 
+diesel::table! {
+    usage_days (tenant_id, day) {
+        tenant_id -> Int8,
+        day -> Date,
+        rounds -> Int8,
+        prompt_tokens -> Int8,
+        completion_tokens -> Int8,
+    }
+}
+
 diesel::joinable!(api_keys -> tenants (tenant_id));
 diesel::joinable!(blobs -> tenants (tenant_id));
 diesel::joinable!(catalog_versions -> tenants (tenant_id));
 diesel::joinable!(corpora -> tenants (tenant_id));
 diesel::joinable!(passage_roots -> tenants (tenant_id));
 diesel::joinable!(provenance -> tenants (tenant_id));
+diesel::joinable!(run_queue -> tenants (tenant_id));
 diesel::joinable!(secrets -> tenants (tenant_id));
 diesel::joinable!(session_seals -> tenants (tenant_id));
 diesel::joinable!(sessions -> tenants (tenant_id));
@@ -383,6 +445,7 @@ diesel::joinable!(slates -> tenants (tenant_id));
 diesel::joinable!(sources -> tenants (tenant_id));
 diesel::joinable!(tag_keys -> tenants (tenant_id));
 diesel::joinable!(tenant_settings -> tenants (tenant_id));
+diesel::joinable!(usage_days -> tenants (tenant_id));
 
 diesel::allow_tables_to_appear_in_same_query!(
     api_keys,
@@ -399,8 +462,12 @@ diesel::allow_tables_to_appear_in_same_query!(
     passages,
     provenance,
     rounds,
+    run_answers,
+    run_queue,
+    runs,
     secrets,
     session_context,
+    session_events,
     session_seals,
     sessions,
     slates,
@@ -409,4 +476,5 @@ diesel::allow_tables_to_appear_in_same_query!(
     tag_terms,
     tenant_settings,
     tenants,
+    usage_days,
 );

@@ -79,6 +79,7 @@ pub fn configure(config: &mut ServiceConfig) {
         .configure(crate::tools::api::configure)
         .configure(crate::provenance::api::configure)
         .configure(crate::sessions::api::configure)
+        .configure(crate::runs::api::configure)
         .configure(crate::capability::api::configure);
 }
 

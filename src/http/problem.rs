@@ -65,6 +65,9 @@ impl ResponseError for Error {
             503 => response.insert_header((header::RETRY_AFTER, RETRY_AFTER)),
             _ => &mut response,
         };
+        if let Some(seconds) = self.retry_after {
+            response.insert_header((header::RETRY_AFTER, seconds));
+        }
         response.finish()
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use actix_web::HttpServer;
 use actix_web::dev::ServerHandle;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::metrics::recorder;
@@ -33,6 +34,7 @@ pub struct Running {
     server: JoinHandle<io::Result<()>>,
     upkeep: JoinHandle<()>,
     maintenance: Option<JoinHandle<()>>,
+    stopping: watch::Sender<bool>,
 }
 
 /// Listens, and serves until told to stop.
@@ -49,6 +51,7 @@ pub async fn run(app: App, config: &Config) -> anyhow::Result<Running> {
     let workers = config.workers.map_or(cores, usize::from).min(pool);
     let metrics = recorder()?;
     let db = app.db.clone();
+    let stopping = app.stopping.clone();
     let server = HttpServer::new(move || super::app(app.clone()))
         .workers(workers)
         .worker_max_blocking_threads(pool / workers)
@@ -67,12 +70,14 @@ pub async fn run(app: App, config: &Config) -> anyhow::Result<Running> {
     });
     let interval = Duration::from_secs(60 * u64::from(config.maintain_minutes));
     let maintenance = (!interval.is_zero()).then(|| tokio::spawn(runner::now_and_then(db, interval)));
-    Ok(Running { address, handle, server: tokio::spawn(server), upkeep, maintenance })
+    let server = tokio::spawn(server);
+    Ok(Running { address, handle, server, upkeep, maintenance, stopping })
 }
 
 impl Running {
     /// Takes no more requests, and returns when those in flight have ended, or after half a minute.
     pub async fn stop(self) {
+        self.stopping.send_replace(true);
         self.handle.stop(true).await;
         self.upkeep.abort();
         self.maintenance.iter().for_each(JoinHandle::abort);
@@ -80,6 +85,7 @@ impl Running {
 
     /// Drops everything at once.
     pub fn kill(&self) {
+        self.stopping.send_replace(true);
         drop(self.handle.stop(false));
         self.upkeep.abort();
         self.maintenance.iter().for_each(JoinHandle::abort);

@@ -138,6 +138,13 @@ impl Outbound {
     }
 }
 
+impl Answer {
+    /// When its host says to come back.
+    pub fn retry_after(&self, now: DateTime<Utc>) -> Option<Duration> {
+        retry_after(&self.headers, now)
+    }
+}
+
 fn is_busy(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }

@@ -229,7 +229,7 @@ async fn get_prompt(
 #[utoipa::path(operation_id = "submit_round", tag = "sessions", params(("id" = Uuid, Path, description = "The session's id"), IdempotencyKey),
     request_body = NewRoundBody, responses(
     (status = 200, description = "What came of it", body = RoundView),
-    (status = 409, description = "The session is finished, or the round was taken with another output, or is not the next")))]
+    (status = 409, description = "The session is finished, the round was taken with another output or is not the next, or the service runs the session")))]
 #[post("/sessions/{id}/rounds")]
 async fn submit_round(
     Retrieve(ctx): Retrieve,

@@ -12,6 +12,7 @@
 
 pub mod api;
 pub mod declaration;
+pub mod event;
 pub mod fields;
 pub mod machine;
 pub mod ops;

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::declaration::{Declaration, Terms};
+use super::event::Happened;
 use super::machine::{self, Effect, Event, Refusal, State, Status};
 use super::prompt::{self, PromptItem};
 use super::store::{self, Lock, SessionRow, SummaryRow};
@@ -26,8 +27,10 @@ use crate::retrieval::view::ItemView;
 use crate::routes::route::RouteRef;
 use crate::{folders, retrieval, slates};
 
+pub mod events;
 pub mod prefetch;
 pub mod rounds;
+pub mod running;
 pub mod slots;
 
 /// The most paths that `forget` may name.
@@ -106,6 +109,7 @@ fn checked(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<Loaded> {
         created_at: ctx.now,
         updated_at: ctx.now,
         finished_at: None,
+        is_run: false,
     };
     loaded(row)
 }
@@ -232,6 +236,8 @@ pub fn forget(
     let forgotten = store::count_context(tx, &session.row, files.as_deref())?;
     store::turn(tx, &session.row, number(state.epoch), files.as_deref())?;
     session.state = state;
+    let told = Happened::Forgotten { epoch: state.epoch, forgotten };
+    events::append(tx, id, &told, ctx.now)?;
     commit(tx, &mut session, &effects, ctx.now)?;
     Ok(ForgetView { epoch: state.epoch, forgotten })
 }
@@ -289,6 +295,8 @@ fn commit(tx: &mut Tx, session: &mut Loaded, effects: &[Effect], now: DateTime<U
     if effects.contains(&Effect::Seal) {
         row.finished_at = Some(now);
         store::seal(tx, row, now)?;
+        let told = Happened::Finished { status: state.status, failure: row.failure.clone() };
+        events::append(tx, row.id, &told, now)?;
     }
     store::update(tx, row, now)
 }
@@ -334,6 +342,7 @@ fn view(tx: &mut Tx, session: Loaded) -> Result<SessionView> {
         forced: row.answer.is_some().then_some(row.forced),
         answer: row.answer,
         failure: row.failure,
+        is_run: row.is_run,
         created_at: row.created_at,
         updated_at: row.updated_at,
         finished_at: row.finished_at,

@@ -1,4 +1,4 @@
-//! The sessions' SQL.
+//! The sessions' SQL; that of their events is in [`events`].
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -9,9 +9,13 @@ use uuid::Uuid;
 
 use super::machine::Status;
 use crate::db::Tx;
-use crate::db::schema::{rounds, session_context, session_seals, sessions};
+use crate::db::schema::{
+    rounds, run_answers, run_queue, runs, session_context, session_events, session_seals, sessions,
+};
 use crate::error::Result;
 use crate::provenance::record::FileVersion;
+
+pub(super) mod events;
 
 /// A row of `sessions`.
 #[derive(Debug, Clone, Queryable, Selectable, Insertable)]
@@ -38,6 +42,7 @@ pub(super) struct SessionRow {
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
     pub finished_at: Option<DateTime<Utc>>,
+    pub is_run: bool,
 }
 
 /// What a list tells of a session.
@@ -66,6 +71,8 @@ struct Changes<'a> {
     working: &'a Value,
     answer: Option<&'a Value>,
     forced: bool,
+    failure: Option<&'a Value>,
+    is_run: bool,
     chain_length: i64,
     chain_hash: Option<&'a [u8]>,
     revision: i64,
@@ -238,6 +245,8 @@ pub(super) fn update(tx: &mut Tx, row: &mut SessionRow, now: DateTime<Utc>) -> R
             working: &row.working,
             answer: row.answer.as_ref(),
             forced: row.forced,
+            failure: row.failure.as_ref(),
+            is_run: row.is_run,
             chain_length: row.chain_length,
             chain_hash: row.chain_hash.as_deref(),
             revision: row.revision,
@@ -248,16 +257,17 @@ pub(super) fn update(tx: &mut Tx, row: &mut SessionRow, now: DateTime<Utc>) -> R
     Ok(())
 }
 
-/// Deletes sessions with their rounds and context; their records and seals stay.
+/// Deletes sessions with all that hangs on them: rounds, context, events, and what was run of them. Their records and
+/// seals stay.
 pub(super) fn delete(tx: &mut Tx, ids: &[Uuid]) -> Result<()> {
     let tenant = tx.tenant();
-    diesel::delete(
-        session_context::table
-            .filter(session_context::tenant_id.eq(tenant).and(session_context::session_id.eq_any(ids))),
-    )
-    .execute(tx.conn())?;
-    diesel::delete(rounds::table.filter(rounds::tenant_id.eq(tenant).and(rounds::session_id.eq_any(ids))))
-        .execute(tx.conn())?;
+    macro_rules! delete_from {
+        ($($table:ident),*) => {
+            $(diesel::delete($table::table.filter($table::tenant_id.eq(tenant).and($table::session_id.eq_any(ids))))
+                .execute(tx.conn())?;)*
+        };
+    }
+    delete_from!(run_queue, run_answers, runs, session_events, session_context, rounds);
     diesel::delete(sessions::table.filter(sessions::tenant_id.eq(tenant).and(sessions::id.eq_any(ids))))
         .execute(tx.conn())?;
     Ok(())

@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 use super::machine::{Next, Status};
 use super::output::{AnswerReason, DecisionKind};
-use crate::corpora::pack::Unpacked;
 use crate::retrieval::limits::Limits;
 use crate::retrieval::request::ModeError;
 use crate::retrieval::view::ItemView;
@@ -70,8 +69,11 @@ pub struct SessionView {
     pub forced: Option<bool>,
     /// Why it failed: a reason to test for, and a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Unpacked>)]
+    #[schema(value_type = Option<FailureView>)]
     pub failure: Option<Value>,
+    /// Whether the service makes its calls itself; a client then takes no round of it.
+    #[schema(example = false)]
+    pub is_run: bool,
     /// When it was opened.
     pub created_at: DateTime<Utc>,
     /// When it last changed.
@@ -88,6 +90,22 @@ impl SessionView {
     pub fn etag(&self) -> String {
         etag(self.session_id, self.revision)
     }
+}
+
+/// Why a session failed.
+#[derive(ToSchema)]
+#[schema(as = Failure)]
+#[allow(dead_code, reason = "it describes JSON")]
+pub struct FailureView {
+    /// To test for: what could not be packed before its first prompt (`empty_scope`, `unknown_corpus`,
+    /// `corpus_not_published`, `gateway_unreachable`, `gateway_error`, `empty_pack`), or what was wrong with its run
+    /// (`model_unreachable`, `model_timeout`, `model_rate_limited`, `model_unavailable`, `model_refused`, `model_rejected`,
+    /// `bad_answer`, `empty_answer`, `answer_too_large`, `unknown_tool`, `secret_unavailable`, `key_revoked`, `internal`).
+    #[schema(example = "model_unavailable")]
+    reason: String,
+    /// A sentence.
+    #[schema(example = "llm.example.com answered with status 503")]
+    detail: String,
 }
 
 /// A session's strong entity tag: nothing but its own changes changes what is told of it.

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::ops;
-use super::settings::Settings;
+use super::settings::{Settings, Spending};
 use super::tenant::{Key, NewKey, Tenant, TenantName};
 use crate::app::App;
 use crate::ctx::Scope;
@@ -145,6 +145,18 @@ struct SettingsBody {
     #[serde(default)]
     #[schema(example = 90, minimum = 1, maximum = 36500)]
     session_retention_days: Option<i32>,
+    /// Sessions that the service may run at once; left out or null, any number.
+    #[serde(default)]
+    #[schema(example = 20, minimum = 0)]
+    max_concurrent_runs: Option<i32>,
+    /// Calls of a model that the service may make in a day of UTC; left out or null, any number.
+    #[serde(default)]
+    #[schema(example = 5000, minimum = 0)]
+    max_rounds_per_day: Option<i64>,
+    /// Tokens of a day of UTC, prompts and completions, past which the service makes no call; left out or null, any number.
+    #[serde(default)]
+    #[schema(example = 10_000_000, minimum = 0)]
+    max_tokens_per_day: Option<i64>,
 }
 
 impl From<Settings> for SettingsBody {
@@ -153,6 +165,9 @@ impl From<Settings> for SettingsBody {
             default_slate: settings.default_slate,
             deny_globs: Some(settings.deny_globs),
             session_retention_days: Some(settings.session_retention_days),
+            max_concurrent_runs: settings.spending.max_concurrent_runs,
+            max_rounds_per_day: settings.spending.max_rounds_per_day,
+            max_tokens_per_day: settings.spending.max_tokens_per_day,
         }
     }
 }
@@ -294,7 +309,12 @@ async fn put_settings(
     Conditions(conditions): Conditions,
     Body(new): Body<SettingsBody>,
 ) -> Result<HttpResponse> {
-    let settings = Settings::parse(new.default_slate, new.deny_globs, new.session_retention_days)?;
+    let spending = Spending {
+        max_concurrent_runs: new.max_concurrent_runs,
+        max_rounds_per_day: new.max_rounds_per_day,
+        max_tokens_per_day: new.max_tokens_per_day,
+    };
+    let settings = Settings::parse(new.default_slate, new.deny_globs, new.session_retention_days, spending)?;
     let view = SettingsBody::from(settings.clone());
     let etag = app.db.tenant(ctx.tenant, move |tx| ops::put_settings(tx, &settings, &conditions)).await?;
     Ok(HttpResponse::Ok().insert_header((ETAG, etag)).json(view))

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::secret::{SECRET_LENGTH, Token};
-use super::settings::Settings;
+use super::settings::{Settings, Spending};
 use super::store;
 use super::tenant::{Key, NewKey, Tenant, TenantName};
 use crate::ctx::TenantId;
@@ -19,7 +19,7 @@ pub use super::store::{KeySecret, find_key};
 /// # Errors
 /// [`Code::AlreadyExists`](crate::error::Code::AlreadyExists).
 pub fn create_tenant(tx: &mut Tx, name: &TenantName, now: DateTime<Utc>) -> Result<Tenant> {
-    let settings = Settings::parse(None, None, None)?;
+    let settings = Settings::parse(None, None, None, Spending::default())?;
     let tenant = store::insert_tenant(tx, name.as_str(), now)?;
     tx.enter(tenant.id)?;
     store::insert_settings(tx, &settings)?;

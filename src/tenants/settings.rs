@@ -19,6 +19,17 @@ pub const DEFAULT_DENY_GLOBS: [&str; 8] = [
 /// Days that a finished session is kept where the tenant has not said otherwise.
 pub const DEFAULT_RETENTION_DAYS: i32 = 90;
 
+/// What a tenant may spend on sessions that the service runs. `None` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spending {
+    /// Runs that have not ended, at once.
+    pub max_concurrent_runs: Option<i32>,
+    /// Calls of a model that may begin in a day of UTC.
+    pub max_rounds_per_day: Option<i64>,
+    /// Tokens of a day of UTC, prompts and completions, past which no call begins.
+    pub max_tokens_per_day: Option<i64>,
+}
+
 /// The settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -30,6 +41,8 @@ pub struct Settings {
     pub deny_regex: Option<String>,
     /// Days that a finished session is kept.
     pub session_retention_days: i32,
+    /// What may be spent.
+    pub spending: Spending,
 }
 
 impl Settings {
@@ -41,6 +54,7 @@ impl Settings {
         default_slate: Option<String>,
         deny_globs: Option<Vec<String>>,
         session_retention_days: Option<i32>,
+        spending: Spending,
     ) -> Result<Settings> {
         let mut errors = Vec::new();
         if let Some(Err(error)) = default_slate.as_deref().map(Name::parse) {
@@ -55,8 +69,20 @@ impl Settings {
         if !(1..=36_500).contains(&days) {
             errors.push(FieldError::new("/session_retention_days", "must be from 1 to 36500"));
         }
+        let Spending { max_concurrent_runs, max_rounds_per_day, max_tokens_per_day } = spending;
+        for (name, limit) in [
+            ("max_concurrent_runs", max_concurrent_runs.map(i64::from)),
+            ("max_rounds_per_day", max_rounds_per_day),
+            ("max_tokens_per_day", max_tokens_per_day),
+        ] {
+            if limit.is_some_and(|limit| limit < 0) {
+                errors.push(FieldError::new(format!("/{name}"), "must not be negative"));
+            }
+        }
         match errors.is_empty() {
-            true => Ok(Settings { default_slate, deny_globs, deny_regex, session_retention_days: days }),
+            true => {
+                Ok(Settings { default_slate, deny_globs, deny_regex, session_retention_days: days, spending })
+            }
             false => Err(Error::invalid(errors)),
         }
     }
@@ -68,17 +94,22 @@ mod tests {
 
     #[test]
     fn the_defaults_are_valid() {
-        let settings = Settings::parse(None, None, None).unwrap();
+        let settings = Settings::parse(None, None, None, Spending::default()).unwrap();
         assert_eq!(settings.session_retention_days, 90);
         assert!(settings.deny_regex.is_some_and(|regex| regex.contains("id_ed25519")));
     }
 
     #[test]
     fn every_wrong_member_is_named() {
-        let error =
-            Settings::parse(Some("a/b".into()), Some(vec!["ok".into(), "a**".into()]), Some(0)).unwrap_err();
+        let globs = Some(vec!["ok".into(), "a**".into()]);
+        let spending = Spending { max_rounds_per_day: Some(-1), ..Spending::default() };
+        let error = Settings::parse(Some("a/b".into()), globs, Some(0), spending).unwrap_err();
         let pointers: Vec<_> = error.errors.iter().map(|e| e.pointer.as_str()).collect();
-        assert_eq!(pointers, ["/default_slate", "/deny_globs/1", "/session_retention_days"]);
-        assert!(Settings::parse(None, Some(vec![]), Some(36_500)).unwrap().deny_regex.is_none());
+        assert_eq!(
+            pointers,
+            ["/default_slate", "/deny_globs/1", "/session_retention_days", "/max_rounds_per_day"]
+        );
+        let none = Settings::parse(None, Some(vec![]), Some(36_500), Spending::default()).unwrap();
+        assert!(none.deny_regex.is_none());
     }
 }

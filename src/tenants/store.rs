@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::{Array, BigInt, Binary, Nullable, Text, Timestamptz};
 
-use super::settings::Settings;
+use super::settings::{Settings, Spending};
 use super::tenant::{Key, NewKey, Tenant};
 use crate::ctx::{Scope, TenantId};
 use crate::db::Tx;
@@ -175,6 +175,9 @@ struct SettingsRow {
     deny_regex: Option<String>,
     session_retention_days: i32,
     revision: i64,
+    max_concurrent_runs: Option<i32>,
+    max_rounds_per_day: Option<i64>,
+    max_tokens_per_day: Option<i64>,
 }
 
 impl From<SettingsRow> for (Settings, i64) {
@@ -184,6 +187,11 @@ impl From<SettingsRow> for (Settings, i64) {
             deny_globs: row.deny_globs.into_iter().flatten().collect(),
             deny_regex: row.deny_regex,
             session_retention_days: row.session_retention_days,
+            spending: Spending {
+                max_concurrent_runs: row.max_concurrent_runs,
+                max_rounds_per_day: row.max_rounds_per_day,
+                max_tokens_per_day: row.max_tokens_per_day,
+            },
         };
         (settings, row.revision)
     }
@@ -197,6 +205,9 @@ pub fn insert_settings(tx: &mut Tx, settings: &Settings) -> Result<()> {
             tenant_settings::deny_globs.eq(&settings.deny_globs),
             tenant_settings::deny_regex.eq(&settings.deny_regex),
             tenant_settings::session_retention_days.eq(settings.session_retention_days),
+            tenant_settings::max_concurrent_runs.eq(settings.spending.max_concurrent_runs),
+            tenant_settings::max_rounds_per_day.eq(settings.spending.max_rounds_per_day),
+            tenant_settings::max_tokens_per_day.eq(settings.spending.max_tokens_per_day),
         ))
         .execute(tx.conn())?;
     Ok(())
@@ -219,6 +230,9 @@ pub fn update_settings(tx: &mut Tx, settings: &Settings, revision: i64) -> Resul
             tenant_settings::deny_globs.eq(&settings.deny_globs),
             tenant_settings::deny_regex.eq(&settings.deny_regex),
             tenant_settings::session_retention_days.eq(settings.session_retention_days),
+            tenant_settings::max_concurrent_runs.eq(settings.spending.max_concurrent_runs),
+            tenant_settings::max_rounds_per_day.eq(settings.spending.max_rounds_per_day),
+            tenant_settings::max_tokens_per_day.eq(settings.spending.max_tokens_per_day),
             tenant_settings::revision.eq(revision),
         ))
         .execute(tx.conn())?;

@@ -36,7 +36,7 @@ async fn every_table_is_isolated_by_exactly_one_policy() {
                         min(p.polcmd::text), min(pg_get_expr(p.polqual, p.polrelid)), \
                         min(pg_get_expr(p.polwithcheck, p.polrelid))) as line \
                  from pg_class c left join pg_policy p on p.polrelid = c.oid \
-                 where c.relkind in ('r', 'p') and {OURS} and c.relname <> 'tenants' \
+                 where c.relkind in ('r', 'p') and {OURS} and c.relname not in ('tenants', 'run_queue') \
                  group by c.oid, c.relname, c.relrowsecurity, c.relforcerowsecurity order by 1"
             ),
         );
@@ -45,6 +45,27 @@ async fn every_table_is_isolated_by_exactly_one_policy() {
             let (_, rest) = table.split_once(' ').unwrap();
             assert_eq!(rest, "t f 1 * (tenant_id = app_tenant()) (tenant_id = app_tenant())", "{table}");
         }
+        // The queue of runs is read across tenants, by the operator's transactions; so it holds ids and times alone.
+        let queue = lines(
+            connection,
+            "select concat_ws(' ', attname, format_type(atttypid, null)) as line from pg_attribute \
+             where attrelid = 'run_queue'::regclass and attnum > 0 order by attnum",
+        );
+        let columns = [
+            "tenant_id bigint",
+            "session_id uuid",
+            "next_at timestamp with time zone",
+            "lease_owner uuid",
+            "lease_until timestamp with time zone",
+        ];
+        assert_eq!(queue, columns);
+        let policies = lines(
+            connection,
+            "select concat_ws(' ', polcmd, pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid)) as line \
+             from pg_policy where polrelid = 'run_queue'::regclass",
+        );
+        let either = "((tenant_id = app_tenant()) OR app_operator())";
+        assert_eq!(policies, [format!("* {either} {either}")]);
     })
     .await;
 }
@@ -122,6 +143,11 @@ async fn the_application_role_can_do_no_more_than_it_needs() {
                 "provenance: insert, select",
                 "provenance_items: select",
                 "rounds: delete, insert, select",
+                "run_answers: delete, insert, select",
+                "run_queue: delete, insert, select, update",
+                "runs: delete, insert, select, update",
+                "session_events: delete, insert, select",
+                "usage_days: insert, select, update",
                 "search_file_tags: select",
                 "search_files: select",
                 "search_passages: select",
@@ -243,10 +269,22 @@ async fn another_tenant_and_no_tenant_see_nothing() {
     acme.put("/v1/sources/apis/a").json(json!({"base_url": "https://a.example"})).await.expect(201);
     acme.put("/v1/secrets/s").json(json!({"value": "x"})).await.expect(201);
 
+    let waiting = acme.post("/v1/sessions").json(json!({"retrieve": declaration})).await.ok(201);
+    let waiting = waiting["session_id"].as_str().unwrap().to_owned();
+    let model = json!({"model": {"base_url": "https://llm.example.com/v1", "name": "m"}});
+    acme.post(&format!("/v1/sessions/{waiting}/run")).json(model).await.expect(202);
+
     let (acme, other) = (server.local(&acme).tenant.0, server.local(&other).tenant.0);
     let db = server.app.db.clone();
     tokio::task::spawn_blocking(move || {
         let mut superuser = server.superuser();
+        // No server of this test runs anything.
+        sql_query(format!(
+            "with answer as (insert into run_answers select tenant_id, session_id, 1, '\"x\"', 'content', 1, 1, now() from runs) \
+             insert into usage_days (tenant_id, day) values ({acme}, '2026-11-02')"
+        ))
+        .execute(&mut superuser)
+        .unwrap();
         let relations = lines(
             &mut superuser,
             &format!(

@@ -24,6 +24,7 @@ mod prefetch;
 mod problems;
 mod provenance;
 mod query;
+mod runs;
 mod secrets;
 mod service;
 mod sessions;

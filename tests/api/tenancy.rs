@@ -96,6 +96,12 @@ fn operation(id: &str) -> Operation {
         }
         "submit_round" => of(Slate, &["retrieve"], json!({"output": {"files": ["d/a.md"]}})),
         "forget_context" => of(Slate, &["retrieve"], json!({})),
+        "get_run" | "watch_session" => of(Slate, reads, Value::Null),
+        "run_session" => of(
+            Slate,
+            &["retrieve"],
+            json!({"model": {"base_url": "https://llm.example.com/v1", "name": "m"}}),
+        ),
         "cancel_session" | "delete_session" | "verify_session" => of(Slate, &["retrieve"], Value::Null),
         unknown => panic!("{unknown}: who may call it, and what must it keep from whom?"),
     }
@@ -399,9 +405,11 @@ const CONTRACT: &[&str] = &[
     "GET /v1/secrets",
     "GET /v1/sessions",
     "GET /v1/sessions/{id}",
+    "GET /v1/sessions/{id}/events",
     "GET /v1/sessions/{id}/prompt",
     "GET /v1/sessions/{id}/provenance",
     "GET /v1/sessions/{id}/rounds",
+    "GET /v1/sessions/{id}/run",
     "GET /v1/settings",
     "GET /v1/slates",
     "GET /v1/slates/{slate}",
@@ -432,6 +440,7 @@ const CONTRACT: &[&str] = &[
     "POST /v1/sessions/{id}/cancel",
     "POST /v1/sessions/{id}/forget",
     "POST /v1/sessions/{id}/rounds",
+    "POST /v1/sessions/{id}/run",
     "POST /v1/sessions/{id}/tools/{capability_id}",
     "POST /v1/sessions/{id}/verify",
     "POST /v1/slates/{slate}/files",

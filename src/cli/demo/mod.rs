@@ -27,6 +27,7 @@ use crate::config::{Config, Secret};
 use crate::ctx::Scope;
 use crate::hex::hex;
 use crate::http::server;
+use crate::runs::runner;
 use crate::tenants::ops;
 use crate::tenants::secret::Token;
 use crate::tenants::tenant::NewKey;
@@ -79,18 +80,24 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = database.with_secrets_key(&config)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let served = runtime.block_on(async {
-        let running = server::run(App::new(database.db.clone(), &config)?, &config).await?;
+        let app = App::new(database.db.clone(), &config)?;
+        let running = server::run(app.clone(), &config).await?;
+        let workers = runner::start(&app);
         let base = format!("http://{}", running.address);
         if moved {
             writeln!(out, "{} is busy, so this demo listens on {}", args.listen, running.address)?;
         }
         writeln!(out, "serving    {base}, from {}\nslates     {seeded}\n", database.place)?;
         play::play(&base, &token.expose(), &mut out).await?;
-        if args.exit {
+        let served = if args.exit {
             running.stop().await;
-            return Ok(());
-        }
-        running.until_signal(|| show::try_it(&mut out, &base, &token.expose(), &operator)).await
+            Ok(())
+        } else {
+            running.until_signal(|| show::try_it(&mut out, &base, &token.expose(), &operator)).await
+        };
+        app.stopping.send_replace(true);
+        workers.ended().await;
+        served
     });
     drop(runtime);
     // It was printed: it shall not outlive the demo.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{NewSession, checked, view};
+use super::{NewSession, checked, events, view};
 use crate::corpora::chunk::Given;
 use crate::corpora::corpus::{Corpus, Place};
 use crate::corpora::entry::Status;
@@ -17,6 +17,7 @@ use crate::provenance::ops::{Link, NewRecord};
 use crate::provenance::record::{Item, Kind};
 use crate::routes::ops as routes;
 use crate::routes::route::Mode;
+use crate::sessions::event::Happened;
 use crate::sessions::machine::{self, Event};
 use crate::sessions::ops::{Loaded, refusal};
 use crate::sessions::store;
@@ -85,6 +86,8 @@ pub fn finish(
     store::insert(tx, &session.row)?;
     if session.state.status.is_finished() {
         store::seal(tx, &session.row, ctx.now)?;
+        let told = Happened::Finished { status: session.state.status, failure: session.row.failure.clone() };
+        events::append(tx, session.row.id, &told, ctx.now)?;
     }
     view(tx, session)
 }

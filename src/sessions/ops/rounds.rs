@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::{Loaded, commit, load, number, refusal};
+use super::{Loaded, commit, events, load, number, refusal};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Code, Error, Result};
@@ -18,6 +18,7 @@ use crate::provenance::record::{FileVersion, Kind, Record};
 use crate::retrieval::budget::{self, Budget, Candidate, Context, Shown, Verdict};
 use crate::retrieval::found::{After, FoundFile, FoundItem, Listing, Scope, Window};
 use crate::retrieval::request::{self, Parsed};
+use crate::sessions::event::Happened;
 use crate::sessions::machine::{self, Effect, Event, Status};
 use crate::sessions::output::{AnswerReason, Decision, DecisionKind, decide};
 use crate::sessions::render::{self, Aside, Held, Index, Repeat, Versions};
@@ -43,14 +44,35 @@ pub struct NewRound {
     pub key: Option<String>,
 }
 
-/// Takes a round, or answers again what came of it when it was taken before.
+/// Who made the call that a round is the output of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// A client.
+    Client,
+    /// The service itself.
+    Service,
+}
+
+/// Takes a round of a client's, or answers again what came of it when it was taken before.
 ///
 /// # Errors
-/// [`Code::NotFound`]; [`Code::SessionFinished`]; [`Code::RoundConflict`]; [`Code::IdempotencyMismatch`].
+/// [`Code::NotFound`]; [`Code::SessionFinished`]; [`Code::RoundConflict`]; [`Code::IdempotencyMismatch`];
+/// [`Code::RunActive`] where the service makes the calls.
 pub fn submit(tx: &mut Tx, ctx: &Ctx, id: Uuid, new: &NewRound) -> Result<RoundView> {
+    submit_by(tx, ctx, id, new, By::Client)
+}
+
+/// The same for a round of either.
+///
+/// # Errors
+/// As [`submit`].
+pub fn submit_by(tx: &mut Tx, ctx: &Ctx, id: Uuid, new: &NewRound, by: By) -> Result<RoundView> {
     let mut session = load(tx, ctx, id, Lock::Update)?;
     if let Some(taken) = taken(tx, &session.row, new)? {
         return rendered(tx, taken, ctx.now);
+    }
+    if session.row.is_run && by == By::Client && !session.state.status.is_finished() {
+        return Err(Error::new(Code::RunActive, "cancel the session to end its run"));
     }
     let schema = compile_request_match(&session.terms.request_match, "/retrieve/requestMatch")
         .map_err(|wrong| Error::internal(anyhow::anyhow!("a stored schema: {}", wrong.detail)))?;
@@ -101,8 +123,10 @@ pub fn submit(tx: &mut Tx, ctx: &Ctx, id: Uuid, new: &NewRound) -> Result<RoundV
         }
     }
     store::insert_round(tx, &row)?;
+    let view = rendered(tx, row, ctx.now)?;
+    events::append(tx, id, &Happened::round(&view), ctx.now)?;
     commit(tx, &mut session, &effects, ctx.now)?;
-    rendered(tx, row, ctx.now)
+    Ok(view)
 }
 
 /// Performs [`Effect::Fetch`]: searches, gives what is not in context and within the budget, and records it.

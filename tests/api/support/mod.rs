@@ -18,6 +18,7 @@ mod cluster;
 mod host;
 mod invariants;
 mod knowledge;
+pub mod model;
 
 #[allow(unused_imports, reason = "for signatures of helpers")]
 pub use client::{Caller, Reply, Request};
@@ -51,6 +52,7 @@ impl Server {
         let db = Db::connect(&config.database.pool(database.url())).unwrap();
         let app = App::new(db, &config).unwrap();
         let running = server::run(app.clone(), &config).await.unwrap();
+        drop(slatebase::runs::runner::start(&app));
         let operator = Caller::new(format!("http://{}", running.address), Some(OPERATOR_TOKEN.into()));
         Server { operator, app, config, running, database }
     }
@@ -88,6 +90,16 @@ impl Server {
         self.database.superuser_url()
     }
 
+    /// Another server over the same database, with a pool of its own, and a caller of it with the same token.
+    pub async fn beside(&self, caller: &Caller) -> (Running, Caller) {
+        let db = Db::connect(&self.config.database.pool(self.database.url())).unwrap();
+        let app = App::new(db, &self.config).unwrap();
+        let running = server::run(app.clone(), &self.config).await.unwrap();
+        drop(slatebase::runs::runner::start(&app));
+        let caller = Caller::new(format!("http://{}", running.address), caller.token.clone());
+        (running, caller)
+    }
+
     /// A connection that sees everything.
     pub fn superuser(&self) -> PgConnection {
         self.database.superuser()
@@ -103,7 +115,7 @@ impl Drop for Server {
 fn config() -> Config {
     let command = Config::augment_args(Command::new("slatebase"));
     let listen = ["slatebase", "--listen", "127.0.0.1:0", "--operator-token", OPERATOR_TOKEN];
-    let small = ["--pool-size", "4", "--workers", "1", "--secrets-key", SECRETS_KEY];
+    let small = ["--pool-size", "4", "--workers", "1", "--max-runs", "0", "--secrets-key", SECRETS_KEY];
     Config::from_arg_matches(&command.get_matches_from(listen.into_iter().chain(small))).unwrap()
 }
 
