@@ -97,7 +97,7 @@ const HEAD_JOINS: &str = "cross join lateral (select * from file_tags t \
         where v.tenant_id = $1 and v.file_id = f.id and v.version = f.version limit 1) as v";
 /// The files at the paths `$3`. Here and wherever a batch names its rows, `lateral` and `limit 1` have each looked up by
 /// its key, in the order given: joins are reordered by what the planner expects, and while much is loaded that is wrong.
-const AT_PATHS: &str = "from unnest($3) as asked (path) cross join lateral (select * from files f \
+const AT_PATHS: &str = "from unnest($3::text[]) as asked (path) cross join lateral (select * from files f \
     where f.tenant_id = $1 and f.slate_id = $2 and f.path = asked.path limit 1) as f";
 
 /// The files at these very paths, hidden ones included, by path; locked in order of path where `lock` says so.

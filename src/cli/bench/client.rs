@@ -17,6 +17,8 @@ use super::rows::Call;
 const LONGEST: u64 = 120_000_000_000;
 /// Rounds after which a client opens another session.
 const ROUNDS: u32 = 60;
+/// The status that an overloaded server answers with.
+const OVERLOADED: &str = "503";
 /// No answer takes longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -87,11 +89,12 @@ impl Client {
         format!("{head}\r\n{body}").into_bytes()
     }
 
-    /// Sends the next request, and tells how long its answer took; what a session needs to be opened does not count.
+    /// Sends the next request, and tells how long its answer took; what a session needs to be opened does not count. Of a
+    /// server that is overloaded there is no answer.
     ///
     /// # Errors
-    /// When the answer is no success.
-    pub fn step(&mut self) -> anyhow::Result<Duration> {
+    /// When the answer is no success, for another reason than overload.
+    pub fn step(&mut self) -> anyhow::Result<Option<Duration>> {
         let request = match std::mem::replace(&mut self.sends, Sends::Same(Vec::new())) {
             Sends::Same(request) => {
                 let took = self.timed(&request);
@@ -102,7 +105,10 @@ impl Client {
                 let (request, left) = match session {
                     Some((request, left)) if left > 0 => (request, left),
                     _ => {
-                        self.exchange(&opening)?;
+                        if !self.exchange(&opening)? {
+                            self.sends = Sends::Rounds { opening, round, session: None };
+                            return Ok(None);
+                        }
                         let opened: Value = serde_json::from_slice(&self.body)?;
                         let id = opened["session_id"].as_str().context("a session without an id")?;
                         let path = format!("/v1/sessions/{id}/rounds");
@@ -116,13 +122,14 @@ impl Client {
         self.timed(&request)
     }
 
-    fn timed(&mut self, request: &[u8]) -> anyhow::Result<Duration> {
+    fn timed(&mut self, request: &[u8]) -> anyhow::Result<Option<Duration>> {
         let start = Instant::now();
-        self.exchange(request)?;
-        Ok(start.elapsed())
+        let served = self.exchange(request)?;
+        Ok(served.then(|| start.elapsed()))
     }
 
-    fn exchange(&mut self, request: &[u8]) -> anyhow::Result<()> {
+    /// Tells whether the answer is a success, and not overload.
+    fn exchange(&mut self, request: &[u8]) -> anyhow::Result<bool> {
         self.stream.get_mut().write_all(request)?;
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
@@ -139,10 +146,10 @@ impl Client {
         }
         self.body.resize(length, 0);
         self.stream.read_exact(&mut self.body)?;
-        if !status.starts_with('2') {
+        if !status.starts_with('2') && status != OVERLOADED {
             bail!("the server answered {status}: {}", String::from_utf8_lossy(&self.body));
         }
-        Ok(())
+        Ok(status != OVERLOADED)
     }
 }
 
@@ -152,6 +159,8 @@ pub struct Seen {
     pub latencies: Latencies,
     /// Answers a second.
     pub per_second: f64,
+    /// Requests that were refused as overload.
+    pub refused: u64,
 }
 
 /// Has so many clients send one request after the other for a time, after each has sent two.
@@ -166,7 +175,7 @@ pub fn drive(
     time: Duration,
 ) -> anyhow::Result<Seen> {
     let barrier = Barrier::new(clients);
-    let work = || -> anyhow::Result<(Latencies, Duration)> {
+    let work = || -> anyhow::Result<(Latencies, u64, Duration)> {
         let warm = || {
             let mut client = Client::connect(address, token, call)?;
             client.step()?;
@@ -177,23 +186,27 @@ pub fn drive(
         // Also when warming failed: the others wait.
         barrier.wait();
         let mut client = client?;
-        let mut seen = latencies();
+        let (mut seen, mut refused) = (latencies(), 0);
         let start = Instant::now();
-        while start.elapsed() < time || seen.is_empty() {
-            note(&mut seen, client.step()?);
+        while start.elapsed() < time || seen.is_empty() && refused == 0 {
+            match client.step()? {
+                Some(took) => note(&mut seen, took),
+                None => refused += 1,
+            }
         }
-        Ok((seen, start.elapsed()))
+        Ok((seen, refused, start.elapsed()))
     };
     let results: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..clients).map(|_| scope.spawn(work)).collect();
         threads.into_iter().map(|thread| thread.join()).collect()
     });
     let mut all = latencies();
-    let mut per_second = 0.0;
+    let (mut per_second, mut refused) = (0.0, 0);
     for result in results {
-        let (seen, took) = result.map_err(|_| anyhow::anyhow!("a client panicked"))??;
+        let (seen, turned_away, took) = result.map_err(|_| anyhow::anyhow!("a client panicked"))??;
         per_second += seen.len() as f64 / took.as_secs_f64();
         all.add(&seen).context("latencies of two ranges")?;
+        refused += turned_away;
     }
-    Ok(Seen { latencies: all, per_second })
+    Ok(Seen { latencies: all, per_second, refused })
 }

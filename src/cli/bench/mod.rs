@@ -100,7 +100,8 @@ SEARCH, on one connection, as the application role:
 
 HTTP, against this program as a server with its defaults:
   p50 …     of a whole request with one client
-  req/s N   requests a second with N clients, each sending the next one when it has its answer
+  req/s N   requests a second with N clients, each sending the next one when it has its answer; \"!\" where some were
+            refused as overload (503), which do not count
   × pgbench that number over the transactions a second of pgbench with the same statements, values and clients, the
             insert of the provenance record among them; for point reads and small queries. \"–\": no pgbench beside the
             Postgres programs, or not such a row

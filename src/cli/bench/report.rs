@@ -93,6 +93,8 @@ pub struct Load {
     pub p99: f64,
     /// Transactions a second that `pgbench` reaches with the same statements and clients.
     pub pgbench: Option<f64>,
+    /// Requests that were refused as overload; they do not count otherwise.
+    pub refused: u64,
 }
 
 /// A search in two tenants.
@@ -249,7 +251,8 @@ impl Report {
         for row in &self.rows {
             let mut line = vec![row.row.clone(), ms(row.http.p50), ms(row.http.p95), ms(row.http.p99)];
             for load in &row.loads {
-                line.push(format!("{:.0}", load.per_second));
+                let refused = if load.refused > 0 { "!" } else { "" };
+                line.push(format!("{:.0}{refused}", load.per_second));
                 line.push(or_dash(load.pgbench.map(|floor| format!("{:.2}", load.per_second / floor))));
             }
             if let Some(most) = row.loads.last() {
@@ -322,8 +325,14 @@ mod tests {
 
     fn report() -> Report {
         let times = Times { p50: 0.5, p95: 1.25, p99: 20.0 };
-        let load =
-            |clients, per_second| Load { clients, per_second, p50: 2.0, p99: 5.0, pgbench: Some(200.0) };
+        let load = |clients, per_second| Load {
+            clients,
+            per_second,
+            p50: 2.0,
+            p99: 5.0,
+            pgbench: Some(200.0),
+            refused: 0,
+        };
         Report {
             version: "1".into(),
             postgres: None,

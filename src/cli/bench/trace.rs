@@ -110,6 +110,11 @@ pub fn script(statements: &[Statement], mut types: impl FnMut(&str) -> Vec<Strin
             Some(match types.get(n - 1) {
                 Some(kind) if kind == "uuid" && inserts && value != "NULL" => "gen_random_uuid()".to_owned(),
                 Some(kind) => format!("{value}::{kind}"),
+                // Of an array that is unnested, nothing tells the type.
+                None if value.starts_with("'{") => {
+                    let numbers = value.bytes().all(|b| b"'{},".contains(&b) || b.is_ascii_digit());
+                    format!("{value}::{}", if numbers { "bigint[]" } else { "text[]" })
+                }
                 None => value.clone(),
             })
         };
@@ -159,5 +164,8 @@ mod tests {
             "BEGIN;\nselect a\n  from search_files where b = 'it''s, so' and c = NULL;\n\
              insert into t values (gen_random_uuid(), '$3'::text);\n"
         );
+        let unnested =
+            Statement { text: "select $1, $2".into(), parameters: vec!["'{1,2}'".into(), "'{a}'".into()] };
+        assert_eq!(script(&[unnested], |_| Vec::new()), "select '{1,2}'::bigint[], '{a}'::text[];\n");
     }
 }
