@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use diesel::connection::SimpleConnection;
+use diesel::connection::{AnsiTransactionManager, SimpleConnection, TransactionManager};
 use diesel::pg::PgConnection;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection};
 use diesel::{Connection, RunQueryDsl};
@@ -285,19 +285,39 @@ impl Db {
         self.on_live_connection(|connection| {
             loop {
                 let mut begun = false;
-                let done = connection.transaction(|connection| {
-                    let durable_queries = self.durable_queries;
-                    let mut tx = Tx { connection, tenant: TenantId::OPERATOR, durable_queries };
-                    door.open(&mut tx)?;
-                    begun = true;
-                    work(&mut tx)
-                });
+                let done = self.once(connection, door, &mut begun, work);
                 match done {
                     Err(error) if error.code == Code::Conflict && attempt < ATTEMPTS => attempt += 1,
                     done => return (!begun, done),
                 }
             }
         })
+    }
+
+    /// Runs a transaction; tells in `begun` whether it came to the work.
+    fn once<T>(
+        &self,
+        connection: &mut PgConnection,
+        door: Door,
+        begun: &mut bool,
+        work: &mut impl FnMut(&mut Tx) -> Result<T>,
+    ) -> Result<T> {
+        AnsiTransactionManager::begin_transaction_sql(connection, &door.begin())?;
+        *begun = true;
+        let mut tx = Tx { connection, tenant: door.tenant(), durable_queries: self.durable_queries };
+        match work(&mut tx) {
+            Ok(done) => {
+                AnsiTransactionManager::commit_transaction(connection)?;
+                Ok(done)
+            }
+            Err(error) => {
+                match AnsiTransactionManager::rollback_transaction(connection) {
+                    // The connection is no more: what the work met says why.
+                    Ok(()) | Err(diesel::result::Error::BrokenTransactionManager) => Err(error),
+                    Err(rollback) => Err(rollback.into()),
+                }
+            }
+        }
     }
 
     /// Runs `work` on a connection, and again on another while it says that it may and the connection was dead: after a
@@ -334,13 +354,19 @@ enum Door {
 }
 
 impl Door {
-    fn open(self, tx: &mut Tx) -> Result<()> {
+    fn tenant(self) -> TenantId {
         match self {
-            Door::Tenant(tenant) => tx.enter(tenant),
-            Door::Operator => {
-                tx.connection.batch_execute("set local app.operator = 'on'")?;
-                tx.enter(TenantId::OPERATOR)
-            }
+            Door::Tenant(tenant) => tenant,
+            Door::Operator => TenantId::OPERATOR,
         }
+    }
+
+    /// What begins the transaction and says whose it is, in one round trip. (A distributed database wants them apart.)
+    fn begin(self) -> String {
+        let operator = match self {
+            Door::Tenant(_) => "",
+            Door::Operator => "set local app.operator = 'on'; ",
+        };
+        format!("begin; {operator}set local app.tenant_id = '{}'", self.tenant().0)
     }
 }
