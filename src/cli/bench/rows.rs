@@ -72,7 +72,7 @@ pub const ROWS: &[Row] = &[
     },
     small(query("exact name", BIG, 20, |data| json!({"files": [data.big_name(11)]}))),
     Row { name: "listing page of 100", ask: Ask::Get(|_| format!("folders/{BIG}?limit=100")), small: true },
-    query("metatag miss", BIG, 20, |_| tag("label", "nowhere to be found")),
+    query("metatag miss", BIG, 20, |_| tag("label", "nowhere")),
     small(query("metatag rare", BIG, 20, |_| tag("label", "quetzal"))),
     query("metatag medium, page of 100", BIG, 100, |_| tag("label", "medium")),
     small(query("metatag common", BIG, 20, |_| tag("category", "general"))),
