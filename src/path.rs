@@ -15,6 +15,13 @@ pub const MAX_PATH: usize = 1024;
 /// The most names in a path.
 pub const MAX_LEVELS: usize = 64;
 
+/// Whether another text may have the same Unicode normal form C (retrieval semantics §2.3). The normal form of three
+/// characters is ASCII: of U+212A it is `K`, of U+037E `;`, and of U+1FEF `` ` ``. The schema keeps the normal form of such
+/// paths alone.
+pub fn has_spellings(path: &str) -> bool {
+    !path.is_ascii() || path.contains(['K', ';', '`'])
+}
+
 /// Why a text is no path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {

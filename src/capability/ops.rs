@@ -21,7 +21,7 @@ use crate::db::Tx;
 use crate::error::{Error, Result};
 use crate::hex::hex;
 use crate::item::ItemStatus;
-use crate::path::{FilePath, FolderPath};
+use crate::path::{FilePath, FolderPath, has_spellings};
 use crate::provenance::citation::{Citation, reference};
 use crate::provenance::confidence::Freshness;
 use crate::provenance::contract::{Contract, Detail};
@@ -145,7 +145,11 @@ fn find(
     let mut look = |which| store::version(tx, slate.id, path.as_str(), which, horizon);
     let Some(version) = version else {
         let head = look(Which::Head)?;
-        return if head.is_none() && !path.as_str().is_ascii() { look(Which::HeadByNfc) } else { Ok(head) };
+        return if head.is_none() && has_spellings(path.as_str()) {
+            look(Which::HeadByNfc)
+        } else {
+            Ok(head)
+        };
     };
     let number = version.parse().ok().filter(|number: &i64| number.to_string() == version);
     if let Some(row) = number.map(|number| look(Which::Number(number))).transpose()?.flatten() {

@@ -110,7 +110,6 @@ diesel::table! {
         folder_id -> Int8,
         name -> Text,
         path -> Text,
-        nfc -> Nullable<Text>,
         size -> Int8,
         version -> Int8,
         sha256 -> Bytea,
@@ -122,6 +121,7 @@ diesel::table! {
         revision -> Int8,
         created_at -> Timestamptz,
         updated_at -> Timestamptz,
+        nfc -> Nullable<Text>,
     }
 }
 
@@ -134,11 +134,11 @@ diesel::table! {
         path -> Text,
         name -> Text,
         entry -> Text,
-        nfc -> Nullable<Text>,
         authority -> Nullable<Text>,
         sensitive -> Bool,
         hidden -> Bool,
         created_at -> Timestamptz,
+        nfc -> Nullable<Text>,
     }
 }
 

@@ -22,7 +22,7 @@ use crate::error::{Code, Error, FieldError, Result};
 use crate::folders;
 use crate::metatags::{self, Tags, terms};
 use crate::passages::{self, File};
-use crate::path::{FilePath, FolderPath};
+use crate::path::{FilePath, FolderPath, has_spellings};
 use crate::precondition::Preconditions;
 use crate::slates::{self, Slate};
 
@@ -250,6 +250,23 @@ pub fn get_to_write(tx: &mut Tx, ctx: &Ctx, slate: &str, path: &FilePath) -> Res
     Ok((slate, head))
 }
 
+/// The file at `path`, hidden or not, held for a write; by another spelling of the same characters where there is none of
+/// these very bytes (retrieval semantics §2.3). A write of contents names what is to be there, and so goes by its very path.
+///
+/// # Errors
+/// [`Code::NotFound`] for the slate or the file.
+fn find_to_write(tx: &mut Tx, ctx: &Ctx, slate: &str, path: &FilePath) -> Result<(Slate, Option<Head>)> {
+    let (slate, mut head) = get_to_write(tx, ctx, slate, path)?;
+    if head.is_none()
+        && has_spellings(path.as_str())
+        && let Some(found) = store::head_by_nfc(tx, slate.id, path.as_str())?
+    {
+        // It may have been moved since; then it is not found.
+        head = store::heads(tx, slate.id, &[&found.path], true)?.remove(&found.path);
+    }
+    Ok((slate, head))
+}
+
 /// The files at these very paths, hidden ones included, by path.
 ///
 /// # Errors
@@ -289,7 +306,7 @@ pub fn change(
     change: &Change,
     conditions: &Preconditions,
 ) -> Result<Head> {
-    let (slate, head) = get_to_write(tx, ctx, slate, path)?;
+    let (slate, head) = find_to_write(tx, ctx, slate, path)?;
     let head = head.ok_or_else(Error::not_found)?;
     conditions.check_write(Some(&head.etag()))?;
     if let Some(error) = change.media_type.as_deref().and_then(check_media_type) {
@@ -301,12 +318,12 @@ pub fn change(
     if media_type != head.media_type || authority != head.authority || sensitive != head.sensitive {
         store::set(tx, slate.id, &head, &media_type, authority, sensitive, ctx.now)?;
     }
-    if let Some(to) = change.path.as_ref().filter(|to| *to != path) {
+    if let Some(to) = change.path.as_ref().filter(|to| to.as_str() != head.path) {
         relocate(tx, ctx, &slate, &head, to)?;
     }
     passages::ops::renew(tx, slate.home(), &[head.id])?;
-    let path = change.path.as_ref().unwrap_or(path);
-    store::heads(tx, slate.id, &[path.as_str()], false)?.remove(path.as_str()).ok_or_else(Error::not_found)
+    let path = change.path.as_ref().map_or(&*head.path, FilePath::as_str);
+    store::heads(tx, slate.id, &[path], false)?.remove(path).ok_or_else(Error::not_found)
 }
 
 fn relocate(tx: &mut Tx, ctx: &Ctx, slate: &Slate, head: &Head, to: &FilePath) -> Result<()> {
@@ -338,7 +355,7 @@ pub fn delete(
     purge: bool,
     conditions: &Preconditions,
 ) -> Result<()> {
-    let (slate, head) = get_to_write(tx, ctx, slate, path)?;
+    let (slate, head) = find_to_write(tx, ctx, slate, path)?;
     let gone = match head {
         Some(head) => {
             conditions.check_write(Some(&head.etag()))?;

@@ -17,7 +17,7 @@ use crate::db::Tx;
 use crate::db::schema::files;
 use crate::error::Result;
 use crate::metatags::Tags;
-use crate::path::FilePath;
+use crate::path::{FilePath, has_spellings};
 
 #[derive(QueryableByName)]
 struct HeadRow {
@@ -168,7 +168,7 @@ pub fn taken(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<HashMap<String, 
          select asked.path, false from unnest($3) as asked (path) \
          join folders d on d.tenant_id = $1 and d.slate_id = $2 and d.nfc = normalize(asked.path, NFC) \
               and d.path <> asked.path";
-    let spelt = if paths.iter().all(|path| path.is_ascii()) { "" } else { by_spelling };
+    let spelt = if paths.iter().any(|path| has_spellings(path)) { by_spelling } else { "" };
     let rows: Vec<TakenRow> = sql_query(format!("{by_path}{spelt}"))
         .bind::<BigInt, _>(tx.tenant())
         .bind::<BigInt, _>(slate)

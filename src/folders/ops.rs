@@ -14,7 +14,7 @@ use crate::db::Tx;
 use crate::error::{Code, Error, Result};
 use crate::item::IndexEntry;
 use crate::passages;
-use crate::path::{FolderPath, MAX_LEVELS, MAX_PATH};
+use crate::path::{FolderPath, MAX_LEVELS, MAX_PATH, has_spellings};
 use crate::precondition::Preconditions;
 use crate::slates::{self, Slate};
 
@@ -47,11 +47,16 @@ impl From<FolderRow> for Folder {
 /// # Errors
 /// Those of the database.
 pub fn find(tx: &mut Tx, slate: &Slate, path: &FolderPath) -> Result<Option<Folder>> {
-    let row = match store::find(tx, slate.id, path.as_str())? {
-        None if !path.as_str().is_ascii() => store::find_by_nfc(tx, slate.id, path.as_str())?,
-        row => row,
-    };
+    let row = look(tx, slate, path)?;
     Ok(row.filter(|row| !row.hidden).map(Folder::from))
+}
+
+/// Hidden or not.
+fn look(tx: &mut Tx, slate: &Slate, path: &FolderPath) -> Result<Option<FolderRow>> {
+    match store::find(tx, slate.id, path.as_str())? {
+        None if has_spellings(path.as_str()) => store::find_by_nfc(tx, slate.id, path.as_str()),
+        row => Ok(row),
+    }
 }
 
 /// The same, where it must be.
@@ -79,6 +84,21 @@ pub fn index(
 ) -> Result<Vec<IndexEntry>> {
     let rows = store::index(tx, slate_id, folder_id, after, limit, EXACT_FILES)?;
     Ok(rows.into_iter().map(|row| IndexEntry { name: row.name, size: row.size }).collect())
+}
+
+/// How Postgres makes a page of [`index`]: the JSON of `explain (analyze, buffers)`.
+///
+/// # Errors
+/// Those of the database.
+pub fn explain_index(
+    tx: &mut Tx,
+    slate_id: i64,
+    folder_id: i64,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<serde_json::Value> {
+    let plans = store::explain_index(tx, slate_id, folder_id, after, limit, EXACT_FILES)?;
+    Ok(plans.into_iter().next().unwrap_or_default())
 }
 
 /// What became of the folders that files are to lie in.
@@ -174,7 +194,7 @@ fn make_level(
     for path in store::files_at(tx, slate.id, &wanted)? {
         ensured.refused.insert(path, IS_A_FILE);
     }
-    let spelt: Vec<&str> = wanted.iter().copied().filter(|path| !path.is_ascii()).collect();
+    let spelt: Vec<&str> = wanted.iter().copied().filter(|path| has_spellings(path)).collect();
     if !spelt.is_empty() {
         for path in store::misspelt(tx, slate.id, &spelt)? {
             ensured.refused.insert(path, MISSPELT);
@@ -235,7 +255,8 @@ pub fn put(
 pub fn relocate(tx: &mut Tx, ctx: &Ctx, slate: &str, from: &FolderPath, to: &FolderPath) -> Result<Folder> {
     let wrong = |detail: String| Error::invalid_at("/path", detail);
     let slate = slates::ops::get_to_restructure(tx, ctx, slate)?;
-    let row = store::find(tx, slate.id, from.as_str())?.ok_or_else(Error::not_found)?;
+    let row = look(tx, &slate, from)?.ok_or_else(Error::not_found)?;
+    let from = &FolderPath::parse(&row.path).map_err(Error::internal)?;
     if from.is_root() || to.is_root() {
         return Err(wrong("the root of a slate stays where it is".into()));
     }
@@ -283,11 +304,11 @@ pub fn delete(
     purge: bool,
 ) -> Result<()> {
     let slate = slates::ops::get_to_restructure(tx, ctx, slate)?;
-    store::find(tx, slate.id, path.as_str())?.ok_or_else(Error::not_found)?;
+    let row = look(tx, &slate, path)?.ok_or_else(Error::not_found)?;
     if path.is_root() {
         return Err(Error::invalid_at("", "the root folder goes with its slate"));
     }
-    let tree = Tree::new(slate.id, path.as_str());
+    let tree = Tree::new(slate.id, &row.path);
     if !recursive && !store::extent(tx, &tree)?.empty {
         return Err(Error::new(
             Code::FolderNotEmpty,

@@ -85,8 +85,8 @@ pub(super) fn files_at(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<Vec<St
     let rows: Vec<PathRow> = sql_query(
         "select asked.path from unnest($3) as asked (path) where exists ( \
              select from files f where f.tenant_id = $1 and f.slate_id = $2 and f.path = asked.path) \
-         or (octet_length(asked.path) > char_length(asked.path) and exists ( \
-             select from files f where f.tenant_id = $1 and f.slate_id = $2 and f.nfc = normalize(asked.path, NFC)))",
+         or exists ( \
+             select from files f where f.tenant_id = $1 and f.slate_id = $2 and f.nfc = normalize(asked.path, NFC))",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<BigInt, _>(slate)
@@ -330,7 +330,44 @@ pub(super) struct EntryRow {
 }
 
 /// What lies directly in a folder, in the byte order of what an index prints. Two ordered scans are merged; the sum of a
-/// folder stops counting past `exact` files.
+/// folder stops counting past `$6` files.
+const INDEX: &str = "with entries as materialized ( \
+         (select f.name, f.size, null::text as path from files f \
+           where f.tenant_id = $1 and f.folder_id = $3 and not f.hidden and ($4 is null or f.name > $4) \
+           order by f.name limit $5) \
+         union all \
+         (select d.entry, null, d.path from folders d \
+           where d.tenant_id = $1 and d.parent_id = $3 and not d.hidden and ($4 is null or d.entry > $4) \
+           order by d.entry limit $5) \
+         order by 1 limit $5) \
+     select e.name, case when e.path is null then e.size else s.size end as size \
+     from entries e \
+     left join lateral ( \
+         select case when count(*) <= $6 then coalesce(sum(b.size), 0)::bigint end as size \
+         from (select f.size from files f where f.tenant_id = $1 and f.slate_id = $2 and f.path >= e.path || '/' \
+                  and f.path < e.path || '0' and not f.hidden limit $6 + 1) as b) as s on e.path is not null \
+     order by e.name";
+
+fn load_index<T: QueryableByName<diesel::pg::Pg> + 'static>(
+    tx: &mut Tx,
+    statement: &str,
+    (slate, folder): (i64, i64),
+    after: Option<&str>,
+    limit: i64,
+    exact: i64,
+) -> Result<Vec<T>> {
+    let rows = sql_query(statement)
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<BigInt, _>(slate)
+        .bind::<BigInt, _>(folder)
+        .bind::<Nullable<Text>, _>(after)
+        .bind::<BigInt, _>(limit)
+        .bind::<BigInt, _>(exact)
+        .load(tx.conn())?;
+    Ok(rows)
+}
+
+/// A page of what lies directly in a folder: that after `after`, at most `limit`.
 pub(super) fn index(
     tx: &mut Tx,
     slate: i64,
@@ -339,30 +376,25 @@ pub(super) fn index(
     limit: i64,
     exact: i64,
 ) -> Result<Vec<EntryRow>> {
-    let rows = sql_query(
-        "with entries as materialized ( \
-             (select f.name, f.size, null::text as path from files f \
-               where f.tenant_id = $1 and f.folder_id = $3 and not f.hidden and ($4 is null or f.name > $4) \
-               order by f.name limit $5) \
-             union all \
-             (select d.entry, null, d.path from folders d \
-               where d.tenant_id = $1 and d.parent_id = $3 and not d.hidden and ($4 is null or d.entry > $4) \
-               order by d.entry limit $5) \
-             order by 1 limit $5) \
-         select e.name, case when e.path is null then e.size else s.size end as size \
-         from entries e \
-         left join lateral ( \
-             select case when count(*) <= $6 then coalesce(sum(b.size), 0)::bigint end as size \
-             from (select f.size from files f where f.tenant_id = $1 and f.slate_id = $2 and f.path >= e.path || '/' \
-                      and f.path < e.path || '0' and not f.hidden limit $6 + 1) as b) as s on e.path is not null \
-         order by e.name",
-    )
-    .bind::<BigInt, _>(tx.tenant())
-    .bind::<BigInt, _>(slate)
-    .bind::<BigInt, _>(folder)
-    .bind::<Nullable<Text>, _>(after)
-    .bind::<BigInt, _>(limit)
-    .bind::<BigInt, _>(exact)
-    .load(tx.conn())?;
-    Ok(rows)
+    load_index(tx, INDEX, (slate, folder), after, limit, exact)
+}
+
+#[derive(QueryableByName)]
+struct PlanRow {
+    #[diesel(sql_type = diesel::sql_types::Json, column_name = "QUERY PLAN")]
+    plan: serde_json::Value,
+}
+
+/// How Postgres makes a page of an index: the JSON of `explain (analyze, buffers)`.
+pub(super) fn explain_index(
+    tx: &mut Tx,
+    slate: i64,
+    folder: i64,
+    after: Option<&str>,
+    limit: i64,
+    exact: i64,
+) -> Result<Vec<serde_json::Value>> {
+    let statement = format!("explain (analyze, buffers, format json) {INDEX}");
+    let rows: Vec<PlanRow> = load_index(tx, &statement, (slate, folder), after, limit, exact)?;
+    Ok(rows.into_iter().map(|row| row.plan).collect())
 }

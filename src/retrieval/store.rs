@@ -24,6 +24,7 @@ use super::sql::{Bind, Sql};
 use super::{glob, union};
 use crate::db::Tx;
 use crate::error::{Error, Result};
+use crate::path::has_spellings;
 
 /// The statement, ready to be sent.
 fn query(sql: &Sql) -> BoxedSqlQuery<'_, Pg, SqlQuery> {
@@ -87,7 +88,7 @@ fn named(tx: &mut Tx, slate_id: i64, paths: &[&str], look_up: LookUp) -> Result<
     let rows: Vec<Named> = query(&exact).load(tx.conn())?;
     let mut found: HashMap<String, Named> = rows.into_iter().map(|row| (row.key.clone(), row)).collect();
     let other: Vec<(&str, String)> = (paths.iter())
-        .filter(|path| !path.is_ascii() && !found.contains_key(**path))
+        .filter(|path| has_spellings(path) && !found.contains_key(**path))
         .map(|path| (*path, path.nfc().collect()))
         .collect();
     if !other.is_empty() {

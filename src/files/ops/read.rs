@@ -10,7 +10,7 @@ use crate::error::{Code, Error, Result};
 use crate::files::head::Head;
 use crate::files::store::{self, versions};
 use crate::files::version::Version;
-use crate::path::FilePath;
+use crate::path::{FilePath, has_spellings};
 use crate::slates::{self, Slate};
 
 /// The file at `path` as a reader may find it: never a hidden one; by another spelling of the same characters where there
@@ -21,7 +21,7 @@ use crate::slates::{self, Slate};
 pub fn get(tx: &mut Tx, ctx: &Ctx, slate: &str, path: &FilePath) -> Result<(Slate, Head)> {
     let slate = slates::ops::get(tx, ctx, slate)?;
     let mut head = store::heads(tx, slate.id, &[path.as_str()], false)?.remove(path.as_str());
-    if head.is_none() && !path.as_str().is_ascii() {
+    if head.is_none() && has_spellings(path.as_str()) {
         head = store::head_by_nfc(tx, slate.id, path.as_str())?;
     }
     let head = head.filter(|head| !head.hidden).ok_or_else(Error::not_found)?;

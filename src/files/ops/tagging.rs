@@ -1,6 +1,6 @@
 //! Reading and setting the metatags of one file.
 
-use super::{get_to_write, read};
+use super::{find_to_write, read};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ pub fn set(
     path: &FilePath,
     decide: impl FnOnce(&Head, &Tags) -> Result<Tags>,
 ) -> Result<(Head, Tags)> {
-    let (slate, head) = get_to_write(tx, ctx, slate, path)?;
+    let (slate, head) = find_to_write(tx, ctx, slate, path)?;
     let head = head.ok_or_else(Error::not_found)?;
     let before = store::tags(tx, slate.id, &head.path)?.unwrap_or_default();
     let tags = decide(&head, &before)?;
@@ -42,6 +42,6 @@ pub fn set(
     let found = terms::terms(&tags);
     let numbers = metatags::ops::intern(tx, &found)?;
     store::set_tags(tx, &head, &tags, &terms::sorted(&found, &numbers))?;
-    let (_, head) = get_to_write(tx, ctx, &slate.name, path)?;
+    let (_, head) = find_to_write(tx, ctx, &slate.name, path)?;
     Ok((head.ok_or_else(Error::not_found)?, tags))
 }
