@@ -66,7 +66,8 @@ pub struct DatabaseConfig {
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub pool_size: u32,
 
-    /// No statement runs longer, in milliseconds; a request that runs into it is answered 503
+    /// No transaction takes longer, all its statements together, in milliseconds; a request that runs into it is answered
+    /// 503. What restructures a whole slate takes as long as it needs
     #[arg(long, env = "SLATEBASE_STATEMENT_TIMEOUT_MS", default_value_t = 10_000, value_name = "MILLISECONDS",
           value_parser = clap::value_parser!(u32).range(100..=3_600_000))]
     pub statement_timeout_ms: u32,

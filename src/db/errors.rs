@@ -26,6 +26,14 @@ impl From<DieselError> for Error {
 }
 
 impl Error {
+    /// A transaction, or a statement of it, took longer than it may.
+    pub(super) fn query_timeout() -> Error {
+        Error::new(
+            Code::QueryTimeout,
+            "the query ran into the time limit; name a smaller folder, a longer text or a more selective pattern",
+        )
+    }
+
     fn with_source(self, source: DieselError) -> Error {
         match self.code {
             // These three are the caller's to know and no fault of ours.
@@ -64,10 +72,7 @@ fn from_database(kind: DatabaseErrorKind, info: &(dyn DatabaseErrorInformation +
         _ if info.message().contains("deadlock") => {
             Error::new(Code::Conflict, "another write came between; try again")
         }
-        _ if info.message().contains("statement timeout") => Error::new(
-            Code::QueryTimeout,
-            "the query ran into the time limit; name a smaller folder, a longer text or a more selective pattern",
-        ),
+        _ if info.message().contains("statement timeout") => Error::query_timeout(),
         _ => Error::new(Code::Internal, "the failure has been logged"),
     }
 }

@@ -63,6 +63,34 @@ pub struct Tx<'a> {
     connection: &'a mut PgConnection,
     tenant: TenantId,
     durable_queries: bool,
+    time: Time,
+}
+
+/// What a transaction may take, all its statements and what is done between them together.
+#[derive(Debug, Clone, Copy)]
+struct Time {
+    /// When it has to end; `None` where it may take as long as it needs.
+    end: Option<Instant>,
+    /// What a statement was last told that it may take.
+    told: Duration,
+    /// Whether it was stopped for having taken too long.
+    over: bool,
+}
+
+impl Time {
+    fn new(limit: Duration) -> Time {
+        Time { end: Some(Instant::now() + limit), told: limit, over: false }
+    }
+
+    /// What the next statement is to be told, where that differs enough to be worth a round trip.
+    fn untold(&mut self) -> Option<Duration> {
+        let left = self.end?.saturating_duration_since(Instant::now());
+        if self.told.saturating_sub(left) < self.told / 8 {
+            return None;
+        }
+        self.told = left;
+        Some(left)
+    }
 }
 
 impl Tx<'_> {
@@ -71,8 +99,20 @@ impl Tx<'_> {
         self.tenant.0
     }
 
-    /// The connection to run statements on.
+    /// The connection to run statements on. Each statement may take what is left of the transaction's time, to within an
+    /// eighth; once nothing is left, the transaction is one in which every further statement fails.
     pub fn conn(&mut self) -> &mut PgConnection {
+        if let Some(left) = self.time.untold() {
+            let told = match left.as_millis() {
+                0 => {
+                    self.time.over = true;
+                    "do $$ begin raise exception 'statement timeout of the transaction'; end $$".into()
+                }
+                left => format!("set local statement_timeout = {left}"),
+            };
+            // What it says of the transaction the next statement says again.
+            let _ = self.connection.batch_execute(&told);
+        }
         self.connection
     }
 
@@ -88,11 +128,12 @@ impl Tx<'_> {
         Ok(self.connection.batch_execute("set local synchronous_commit = off")?)
     }
 
-    /// Lets statements take as long as they need: what restructures a whole slate takes as long as that is large.
+    /// Lets the transaction take as long as it needs: what restructures a whole slate takes as long as that is large.
     ///
     /// # Errors
     /// Those of the database.
     pub fn without_timeout(&mut self) -> Result<()> {
+        self.time.end = None;
         Ok(self.connection.batch_execute("set local statement_timeout = 0")?)
     }
 
@@ -134,12 +175,13 @@ pub struct Db {
     permits: Arc<Semaphore>,
     durable_queries: bool,
     topics: Arc<listen::Topics>,
+    time_limit: Duration,
 }
 
 /// What is set on every connection, once.
 #[derive(Debug)]
 struct Settings {
-    statement_timeout: Duration,
+    time_limit: Duration,
 }
 
 impl CustomizeConnection<PgConnection, diesel::r2d2::Error> for Settings {
@@ -147,11 +189,15 @@ impl CustomizeConnection<PgConnection, diesel::r2d2::Error> for Settings {
         // Pages are mostly in memory, where one is as near as the next: at the default of 4 the planner walks through
         // tens of thousands of files in order rather than look two thousand up. A worker that is started for a page of
         // results costs more than the page.
+        // A transaction that asks nothing for as long as it may take as a whole is stuck, and the database ends it; one
+        // that waits for a busy processor is not, however little it may take.
+        let silence = self.time_limit.max(Duration::from_secs(10));
         let set = format!(
             "set random_page_cost = 1.1; set max_parallel_workers_per_gather = 0; \
-             set statement_timeout = {}; set idle_in_transaction_session_timeout = '60s'; set timezone = 'UTC'; \
+             set statement_timeout = {}; set idle_in_transaction_session_timeout = {}; set timezone = 'UTC'; \
              set application_name = 'slatebase'",
-            self.statement_timeout.as_millis()
+            self.time_limit.as_millis(),
+            silence.as_millis()
         );
         connection.batch_execute(&set).map_err(diesel::r2d2::Error::QueryError)
     }
@@ -164,7 +210,7 @@ pub struct PoolOptions {
     pub url: String,
     /// Connections at most.
     pub size: u32,
-    /// No statement runs longer.
+    /// No statement runs longer, and no transaction, all its statements together.
     pub statement_timeout: Duration,
     /// Whether the record of a query is on disk before the query is answered, as all else is.
     pub durable_queries: bool,
@@ -184,13 +230,14 @@ impl Db {
             .min_idle(Some(1))
             .connection_timeout(Duration::from_secs(5))
             .test_on_check_out(false)
-            .connection_customizer(Box::new(Settings { statement_timeout: options.statement_timeout }))
+            .connection_customizer(Box::new(Settings { time_limit: options.statement_timeout }))
             .build(ConnectionManager::new(&options.url))?;
         Ok(Db {
             permits: Arc::new(Semaphore::new(options.size as usize)),
             pool,
             durable_queries: options.durable_queries,
             topics: listen::Topics::new(options.url.clone()),
+            time_limit: options.statement_timeout,
         })
     }
 
@@ -282,10 +329,13 @@ impl Db {
     /// Runs a transaction until it neither met another write nor a connection that was dead before it began.
     fn transaction<T>(&self, door: Door, work: &mut impl FnMut(&mut Tx) -> Result<T>) -> Result<T> {
         let mut attempt = 1;
+        // One time for all attempts: they hold one connection.
+        let mut time = Time::new(self.time_limit);
         self.on_live_connection(|connection| {
             loop {
                 let mut begun = false;
-                let done = self.once(connection, door, &mut begun, work);
+                time.told = self.time_limit;
+                let done = self.once(connection, door, &mut begun, &mut time, work);
                 match done {
                     Err(error) if error.code == Code::Conflict && attempt < ATTEMPTS => attempt += 1,
                     done => return (!begun, done),
@@ -300,12 +350,17 @@ impl Db {
         connection: &mut PgConnection,
         door: Door,
         begun: &mut bool,
+        time: &mut Time,
         work: &mut impl FnMut(&mut Tx) -> Result<T>,
     ) -> Result<T> {
         AnsiTransactionManager::begin_transaction_sql(connection, &door.begin())?;
         *begun = true;
-        let mut tx = Tx { connection, tenant: door.tenant(), durable_queries: self.durable_queries };
-        match work(&mut tx) {
+        let durable_queries = self.durable_queries;
+        let mut tx = Tx { connection, tenant: door.tenant(), durable_queries, time: *time };
+        let done = work(&mut tx);
+        time.over = tx.time.over;
+        // What came of it in the end is not committed.
+        match if time.over { Err(Error::query_timeout()) } else { done } {
             Ok(done) => {
                 AnsiTransactionManager::commit_transaction(connection)?;
                 Ok(done)

@@ -20,14 +20,18 @@ impl Server {
         Ctx::local(TenantId(number.parse().unwrap()), Utc::now().trunc_subsecs(6), Uuid::now_v7())
     }
 
-    /// Runs a use case in the tenant of `caller`.
+    /// Runs use cases in one transaction of the tenant of `caller`, which takes as long as it needs.
     pub async fn tenant_tx<T: Send + 'static>(
         &self,
         caller: &Caller,
         work: impl Fn(&mut Tx, &Ctx) -> Result<T> + Send + 'static,
     ) -> T {
         let ctx = self.local(caller);
-        self.app.db.tenant(ctx.tenant, move |tx| work(tx, &ctx)).await.unwrap()
+        self.app
+            .db
+            .tenant(ctx.tenant, move |tx| tx.without_timeout().and_then(|()| work(tx, &ctx)))
+            .await
+            .unwrap()
     }
 
     /// Makes a slate if it is not there and writes files: `{path: contents}` or `{path: {content, metatags}}`.
