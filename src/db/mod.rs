@@ -17,10 +17,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use diesel::RunQueryDsl;
 use diesel::connection::{AnsiTransactionManager, SimpleConnection, TransactionManager};
 use diesel::pg::PgConnection;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection};
-use diesel::{Connection, RunQueryDsl};
 use tokio::sync::{Semaphore, watch};
 
 use crate::ctx::TenantId;

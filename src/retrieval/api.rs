@@ -204,7 +204,7 @@ struct Streaming {
 enum Next {
     Page(After, Budget),
     Lines(Page),
-    End(Option<Error>),
+    End,
 }
 
 impl Run {
@@ -231,31 +231,35 @@ impl Run {
 }
 
 impl Streaming {
-    /// The next lines; none at the end.
+    /// The next lines; none at the end. A page without items, whose files all went while it was made, is not the end.
     async fn step(&mut self) -> Option<Bytes> {
-        let page = match self.next.take()? {
-            Next::End(error) => return Some(self.last_line(error)),
-            Next::Lines(page) => Ok(page),
-            Next::Page(after, budget) => self.run.page(Run::part(after, budget)).await,
-        };
-        let page = match page {
-            Ok(page) => page,
-            Err(error) => return Some(self.last_line(Some(error))),
-        };
-        self.items += page.items.len();
-        self.truncated |= page.truncated;
-        self.next = Some(match page.next {
-            Some(after) => Next::Page(after, page.budget),
-            None => Next::End(None),
-        });
-        let mut lines = Vec::new();
-        for item in &page.items {
-            // Items are plain structures, which always serialize.
-            if serde_json::to_writer(&mut lines, item).is_ok() {
-                lines.push(b'\n');
+        loop {
+            let page = match self.next.take()? {
+                Next::End => return Some(self.last_line(None)),
+                Next::Lines(page) => Ok(page),
+                Next::Page(after, budget) => self.run.page(Run::part(after, budget)).await,
+            };
+            let page = match page {
+                Ok(page) => page,
+                Err(error) => return Some(self.last_line(Some(error))),
+            };
+            self.items += page.items.len();
+            self.truncated |= page.truncated;
+            self.next = Some(match page.next {
+                Some(after) => Next::Page(after, page.budget),
+                None => Next::End,
+            });
+            let mut lines = Vec::new();
+            for item in &page.items {
+                // Items are plain structures, which always serialize.
+                if serde_json::to_writer(&mut lines, item).is_ok() {
+                    lines.push(b'\n');
+                }
+            }
+            if !lines.is_empty() {
+                return Some(lines.into());
             }
         }
-        if lines.is_empty() { Some(self.last_line(None)) } else { Some(lines.into()) }
     }
 
     fn last_line(&mut self, error: Option<Error>) -> Bytes {

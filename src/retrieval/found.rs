@@ -233,8 +233,9 @@ pub struct Totals {
 pub struct Found {
     /// In the order of retrieval semantics §3.8.
     pub items: Vec<Placed>,
-    /// Whether there is more after the last of them.
-    pub more: bool,
+    /// Where the rest begins; none where there is none. Of what was found some may have gone since, so that there is a
+    /// rest although there are no items.
+    pub next: Option<After>,
     /// The files beyond the window, where they were to be counted; of more than [`MAX_COUNTED`], that many.
     pub beyond: Totals,
     /// The number of files that match, in the window and beyond; none when they are more than [`MAX_COUNTED`], or

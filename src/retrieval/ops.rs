@@ -87,7 +87,7 @@ pub fn nothing(request: &Request) -> Found {
             Placed { after: After::Asked(i + 1), item: FoundItem::Missing(item) }
         })
         .collect();
-    Found { items, more: false, beyond: Totals::default(), total: Some(0) }
+    Found { items, next: None, beyond: Totals::default(), total: Some(0) }
 }
 
 /// Finds what a request asks for in a scope, in the order of retrieval semantics §3.8: the files as asked, the listings
@@ -172,7 +172,9 @@ pub fn search(tx: &mut Tx, scope: &Scope, request: &Request, window: &Window) ->
         let here = items.iter().filter(|placed| matches!(placed.item, FoundItem::File(_))).count() as i64;
         total = Some(here + beyond.files).filter(|total| *total <= MAX_COUNTED);
     }
-    Ok(Found { items, more, beyond, total })
+    let begin = last.map(After::Key).or_else(|| Some(After::Asked(shown.last()?.n + 1)));
+    let next = more.then(|| begin.unwrap_or_else(|| window.after.clone()));
+    Ok(Found { items, next, beyond, total })
 }
 
 /// Something that was asked for by name, once: `n` is its place among the asks, `what` is there.

@@ -1,9 +1,9 @@
 //! Sessions over HTTP (REST contract, "Sessions").
 
-use actix_web::http::header::{ETAG, LOCATION};
+use actix_web::http::header::{ContentType, ETAG, LOCATION};
 use actix_web::middleware::from_fn;
-use actix_web::{HttpResponse, delete, get, post, web};
-use serde::Deserialize;
+use actix_web::{HttpRequest, HttpResponse, delete, get, post, web};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_actix_web::service_config::ServiceConfig;
@@ -15,9 +15,10 @@ use super::ops::{self, NewSession};
 use super::runner;
 use super::view::{ForgetView, PastRound, PromptView, RoundView, SessionSummary, SessionView};
 use crate::app::App;
-use crate::error::Result;
+use crate::ctx::Ctx;
+use crate::error::{Error, Result};
 use crate::http::auth::{ReadOrRetrieve, Retrieve};
-use crate::http::body::DEFAULT_LIMIT;
+use crate::http::body::{self, DEFAULT_LIMIT, LARGE};
 use crate::http::conditional::{self, ConditionHeaders, Conditions};
 use crate::http::idempotency::{IdempotencyKey, SentKey, once};
 use crate::http::json::{Body, JsonOrYaml, OptionalBody};
@@ -214,10 +215,32 @@ async fn get_session(
 async fn get_prompt(
     ReadOrRetrieve(ctx): ReadOrRetrieve,
     app: web::Data<App>,
+    req: HttpRequest,
     id: web::Path<Uuid>,
 ) -> Result<HttpResponse> {
+    admit(&req, &app, &ctx, *id).await?;
     let view = app.db.tenant(ctx.tenant, move |tx| ops::prompt(tx, &ctx, *id)).await?;
-    Ok(HttpResponse::Ok().json(view))
+    large(&req, view).await
+}
+
+/// Waits for a permit to hold what a session was shown in memory, where that is much.
+async fn admit(req: &HttpRequest, app: &App, ctx: &Ctx, id: Uuid) -> Result<()> {
+    let asks = ctx.clone();
+    let weight = app.db.tenant(ctx.tenant, move |tx| ops::weight(tx, &asks, id)).await?;
+    if weight > LARGE as u64 { body::admit_large(req).await } else { Ok(()) }
+}
+
+/// The answer to a request that was admitted; it keeps its permit until the last byte is taken.
+async fn large<T: Serialize + Send + 'static>(req: &HttpRequest, view: T) -> Result<HttpResponse> {
+    let written = web::block(move || serde_json::to_vec(&view)).await.map_err(Error::internal)?;
+    let written = written.map_err(Error::internal)?;
+    let mut answer = HttpResponse::Ok();
+    answer.content_type(ContentType::json());
+    Ok(if written.len() > LARGE {
+        answer.body(body::send(req, written.into()))
+    } else {
+        answer.body(written)
+    })
 }
 
 /// Submit a round
@@ -253,15 +276,17 @@ async fn submit_round(
 async fn list_rounds(
     ReadOrRetrieve(ctx): ReadOrRetrieve,
     app: web::Data<App>,
+    req: HttpRequest,
     id: web::Path<Uuid>,
     Query(query): Query<PageQuery>,
 ) -> Result<HttpResponse> {
     let after: i32 = page::open(query.cursor.as_deref())?.unwrap_or(0);
     let limit = query.limit.items();
+    admit(&req, &app, &ctx, *id).await?;
     let (items, more) =
         app.db.tenant(ctx.tenant, move |tx| rounds::list(tx, &ctx, *id, after, limit)).await?;
     let next_cursor = items.last().filter(|_| more).map(|last| page::seal(&last.result.round));
-    Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
+    large(&req, Page { items, next_cursor }).await
 }
 
 /// Cancel a session

@@ -151,6 +151,16 @@ pub fn list(
     rows.into_iter().map(summary).collect()
 }
 
+/// Bytes of what the prompt, or the rounds, of a session are put together from.
+///
+/// # Errors
+/// [`Code::NotFound`].
+pub fn weight(tx: &mut Tx, ctx: &Ctx, id: Uuid) -> Result<u64> {
+    let session = load(tx, ctx, id, Lock::None)?;
+    let rounds = store::weight(tx, id)?;
+    Ok(u64::try_from(session.row.shown_bytes.saturating_add(rounds)).unwrap_or_default())
+}
+
 /// The prompt of the next call; of a finished session, the one that its last call was given, or would have been.
 ///
 /// # Errors

@@ -308,6 +308,18 @@ pub(super) fn insert_round(tx: &mut Tx, row: &RoundRow) -> Result<()> {
     Ok(())
 }
 
+/// Bytes of the outputs and listings of a session's rounds.
+pub(super) fn weight(tx: &mut Tx, session: Uuid) -> Result<i64> {
+    let row: CountRow = sql_query(
+        "select coalesce(sum(octet_length(output::text) + octet_length(listings::text)), 0)::bigint as count from rounds \
+         where tenant_id = $1 and session_id = $2",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<SqlUuid, _>(session)
+    .get_result(tx.conn())?;
+    Ok(row.count)
+}
+
 pub(super) fn round(tx: &mut Tx, session: Uuid, number: i32) -> Result<Option<RoundRow>> {
     let row = rounds::table
         .filter(rounds::tenant_id.eq(tx.tenant()).and(rounds::session_id.eq(session)))

@@ -101,6 +101,50 @@ async fn a_download_whose_client_goes_makes_room() {
     eventually("there is room again", || free() == 1).await;
 }
 
+/// A prompt, and the list of rounds, hold again all that the session was shown.
+#[tokio::test]
+async fn what_a_session_was_shown_counts_where_it_is_much() {
+    let (server, caller) = narrow().await;
+    let free = || server.app.large_bodies.available_permits();
+    let text = vec![b'x'; 24 << 20];
+    caller.put("/v1/slates/K/files/large").body("text/plain", text.clone()).await.expect(201);
+    caller.put("/v1/slates/K/files/small").body("text/plain", "x").await.expect(201);
+    let grant = json!({"type": "object", "properties": {"files": {}}});
+    let limits = json!({"maxBytesPerRound": 64 << 20, "maxTotalBytes": 64 << 20});
+    let retrieve = json!({"to": {"slate": "K", "folder": ""}, "as": "Docs", "maxRounds": 2, "requestMatch": grant, "limits": limits});
+    let mut sessions = Vec::new();
+    for file in ["large", "small"] {
+        let opened = caller.post("/v1/sessions").json(json!({"retrieve": retrieve})).await.ok(201);
+        let session = format!("/v1/sessions/{}", opened["session_id"].as_str().unwrap());
+        let round = caller
+            .post(&format!("{session}/rounds"))
+            .json(json!({"output": {"files": [file]}}))
+            .await
+            .ok(200);
+        assert_eq!(round["items"][0]["status"], "fetched");
+        sessions.push(session);
+    }
+    eventually("the upload is done with", || free() == 1).await;
+    for what in ["prompt", "rounds"] {
+        let (large, small) = (format!("{}/{what}", sessions[0]), format!("{}/{what}", sessions[1]));
+        let mut slow = begin(&caller, &format!("GET {large}"));
+        write!(slow, "\r\n").unwrap();
+        assert!(read_to(&mut slow, "\r\n\r\n").starts_with("HTTP/1.1 200"));
+        assert_eq!(free(), 0);
+        caller.get(&large).await.problem(503, "overloaded");
+        caller.get(&small).await.expect(200);
+        drop(slow);
+        eventually("there is room again", || free() == 1).await;
+        let whole = caller.get(&large).await.expect(200);
+        assert_eq!(whole.header("content-type"), "application/json");
+        let whole = whole.json();
+        let shown =
+            if what == "prompt" { &whole["prompt"] } else { &whole["items"][0]["items"][0]["content"] };
+        assert!(shown.as_str().unwrap().contains(std::str::from_utf8(&text).unwrap()));
+        eventually("there is room again", || free() == 1).await;
+    }
+}
+
 #[tokio::test]
 async fn after_a_head_the_connection_goes_on() {
     let (_server, caller) = narrow().await;

@@ -10,6 +10,7 @@ mod files;
 mod filters;
 mod folders;
 mod gateway;
+mod guard;
 mod history;
 mod idempotency;
 mod large_bodies;
@@ -29,6 +30,8 @@ mod secrets;
 mod service;
 mod sessions;
 mod slates;
+mod spellings;
+mod stream;
 #[allow(dead_code, reason = "each feature's tests use a part of it")]
 mod support;
 mod tenancy;

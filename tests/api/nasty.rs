@@ -174,6 +174,70 @@ async fn in_any_place_of_a_body() {
     }
 }
 
+/// Each round is the first of a session of its own: what is no request ends one.
+#[tokio::test]
+async fn in_any_place_of_a_round() {
+    let (server, caller) = world().await;
+    let (_, _, opening) = bodies().pop().unwrap();
+    let request = json!({"files": ["a"], "subfolders": [""], "metatag": {"name": "s", "contains": "y"}, "glob": "*",
+        "where": {"tag": "n", "gte": 1}});
+    let body = json!({"output": request, "round": 1});
+    let mut pointers = Vec::new();
+    places(&body, String::new(), &mut pointers);
+    for pointer in pointers {
+        for value in values() {
+            let opened = caller.post("/v1/sessions").json(opening.clone()).await.ok(201);
+            let session = format!("/v1/sessions/{}", opened["session_id"].as_str().unwrap());
+            let mut changed = body.clone();
+            *changed.pointer_mut(&pointer).unwrap() = value.clone();
+            let what = format!("{pointer} {:.200}", value.to_string());
+            check(&caller.post(&format!("{session}/rounds")).json(changed).await, &what);
+            caller.get(&format!("{session}/rounds")).await.expect(200);
+            check(&caller.get(&format!("{session}/prompt")).await, &what);
+        }
+    }
+    server.check_store();
+}
+
+#[tokio::test]
+async fn in_any_place_of_what_an_operator_sends() {
+    let (server, _) = world().await;
+    let key =
+        json!({"label": "l", "scopes": ["read"], "slates": ["K"], "expires_at": "2999-01-01T00:00:00Z"});
+    for (path, body) in [("/v1/tenants", json!({"name": "n"})), ("/v1/tenants/acme/keys", key)] {
+        let mut pointers = Vec::new();
+        places(&body, String::new(), &mut pointers);
+        for pointer in pointers {
+            for value in values() {
+                let mut changed = body.clone();
+                *changed.pointer_mut(&pointer).unwrap() = value.clone();
+                let reply = server.operator.post(path).json(changed).await;
+                check(&reply, &format!("{path} {pointer} {:.200}", value.to_string()));
+            }
+        }
+    }
+    for text in values().iter().filter_map(Value::as_str) {
+        let text = in_url(&text.chars().take(1500).collect::<String>());
+        for route in [
+            "tenants/{}",
+            "tenants?limit={}",
+            "tenants?cursor={}",
+            "tenants/{}/keys",
+            "tenants/acme/keys/{}",
+            "tenants/acme/keys?cursor={}",
+        ] {
+            let url = format!("/v1/{}", route.replace("{}", &text));
+            for method in ["GET", "PUT", "POST", "DELETE"] {
+                check(
+                    &server.operator.request(method, &url).json(json!({})).await,
+                    &format!("{method} {url:.200}"),
+                );
+            }
+        }
+    }
+    server.check_store();
+}
+
 #[tokio::test]
 async fn in_any_place_of_a_url() {
     let (server, caller) = world().await;
@@ -191,6 +255,11 @@ async fn in_any_place_of_a_url() {
             "slates/K/folders?cursor={}",
             "slates?{}",
             "sessions/{}",
+            "sessions/{}/prompt",
+            "sessions/{}/rounds",
+            "slates/{}/facets",
+            "slates/K/facets?folder={}",
+            "slates/K/facets?cursor={}",
             "sessions?status={}",
             "provenance/{}",
         ] {

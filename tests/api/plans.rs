@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use slatebase::ctx::Ctx;
 use slatebase::db::Tx;
 use slatebase::error::Result;
+use slatebase::folders;
 use slatebase::path::FolderPath;
 use slatebase::retrieval::modes::{Arm, files, metatag};
 use slatebase::retrieval::ops::scope;
@@ -100,9 +101,14 @@ async fn filled() -> (Server, Caller) {
 
 /// Buffers that a statement reads, and the rows that it gives.
 fn run(tx: &mut Tx, sql: &Sql) -> Result<(i64, i64)> {
-    let plan = &store::explain(tx, sql)?[0]["Plan"];
+    Ok(read(&store::explain(tx, sql)?))
+}
+
+/// The buffers and the rows of a plan that was run.
+fn read(explained: &Value) -> (i64, i64) {
+    let plan = &explained[0]["Plan"];
     let number = |name: &str| plan[name].as_f64().map_or(0, |n| n as i64);
-    Ok((number("Shared Hit Blocks") + number("Shared Read Blocks"), number("Actual Rows")))
+    (number("Shared Hit Blocks") + number("Shared Read Blocks"), number("Actual Rows"))
 }
 
 /// The same for all statements of a search for the first `limit` files.
@@ -208,6 +214,29 @@ fn check(tx: &mut Tx, ctx: &Ctx) -> Result<()> {
     let path = vec!["big/x".to_owned()];
     let exact = run(tx, &files::look_up(tx.tenant(), scopes[&("big", false)].slate_id, path, false))?;
     assert!(exact.0 <= 12 && exact.1 == 1, "{exact:?}");
+    for after in [None, Some("doc-0500000.md"), Some("zzz")] {
+        let page = folders::ops::explain_index(
+            tx,
+            scopes[&("big", false)].slate_id,
+            scopes[&("big", false)].folder_id,
+            after,
+            101,
+        )?;
+        let (buffers, rows) = read(&page);
+        assert!(buffers <= 40, "a page of an index after {after:?}: {buffers} buffers");
+        assert_eq!(rows, if after == Some("zzz") { 0 } else { 101 }, "{after:?}");
+    }
+    // Folders come among the files, each with the sum of its 50.
+    let page = folders::ops::explain_index(
+        tx,
+        scopes[&("small", true)].slate_id,
+        scopes[&("small", true)].folder_id,
+        None,
+        101,
+    )?;
+    let (buffers, rows) = read(&page);
+    assert!(buffers <= 101 * 60 && rows == 101, "an index of folders: {buffers} buffers");
+
     let both = Request { glob: Some("*00123*".into()), ..tag("label", "quetzal") };
     let (buffers, ..) = search(tx, &scopes[&("big", false)], &both, 20)?;
     assert!(buffers <= 541, "the union: {buffers}");

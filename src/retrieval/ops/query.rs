@@ -127,13 +127,13 @@ pub fn gather(tx: &mut Tx, scope: Scope, request: &Request, part: &Part) -> Resu
     let mut budget = part.budget;
     let mut bytes = 0;
     let mut given: Vec<(FoundItem, ItemStatus)> = Vec::with_capacity(found.items.len());
+    let mut next = found.next;
     let mut last = None;
-    let mut more = found.more;
     for Placed { after, item } in found.items {
         let before = budget;
         let (status, cost) = status(&item, &mut budget);
         if bytes + cost > part.bytes && !given.is_empty() {
-            (more, budget) = (true, before);
+            (next, budget) = (last, before);
             break;
         }
         bytes += cost;
@@ -147,7 +147,6 @@ pub fn gather(tx: &mut Tx, scope: Scope, request: &Request, part: &Part) -> Resu
         FoundItem::Listing(listing) => listing.truncated,
         FoundItem::Missing(_) => false,
     });
-    let next = last.filter(|_| more);
     Ok(Gathered { scope, given, contents, next, truncated, budget })
 }
 

@@ -243,7 +243,7 @@ fn fetch(
     row.listings = json!(aside.listings);
     row.hints = json!(aside.hints);
     row.repeats = json!(aside.repeats);
-    row.truncated |= found.more || omitted.files > 0;
+    row.truncated |= found.next.is_some() || omitted.files > 0;
     (row.omitted_files, row.omitted_bytes) = (omitted.files, omitted.bytes);
     row.total = found.total;
     Ok(())

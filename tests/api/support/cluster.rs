@@ -112,6 +112,40 @@ impl Database {
     }
 
     /// As the superuser.
+    /// Makes files `c…` beside the file at `path` that are as it is, with the same contents, by SQL alone.
+    #[allow(dead_code, reason = "not every suite that has this needs many files")]
+    pub fn copies(&self, path: &str, count: u32) {
+        let from = format!("files f, generate_series(1, {count}) i where f.path = '{path}'");
+        let new = "100000 + i, f.slate_id";
+        let to = "replace(f.path, f.name, '') || 'c' || lpad(i::text, 6, '0')";
+        let statements = [
+            format!(
+                "insert into file_ids (tenant_id, id, slate_id, created_at) overriding system value \
+                     select f.tenant_id, {new}, now() from {from}"
+            ),
+            format!(
+                "insert into file_versions (tenant_id, file_id, slate_id, path, version, sha256, size, media_type, is_text, \
+                                                created_at) \
+                     select f.tenant_id, {new}, {to}, 1, f.sha256, f.size, f.media_type, f.is_text, now() from {from}"
+            ),
+            format!(
+                "insert into files (tenant_id, id, slate_id, folder_id, name, path, version, sha256, size, media_type, \
+                                        is_text, created_at, updated_at) \
+                     select f.tenant_id, {new}, f.folder_id, 'c' || lpad(i::text, 6, '0'), {to}, 1, f.sha256, f.size, \
+                            f.media_type, f.is_text, now(), now() from {from}"
+            ),
+            format!(
+                "insert into file_tags (tenant_id, file_id, slate_id, folder_id, name, path, tags, term_ids) \
+                     select f.tenant_id, {new}, f.folder_id, 'c' || lpad(i::text, 6, '0'), {to}, '{{}}', '{{}}' from {from}"
+            ),
+            "analyze files; analyze file_tags; analyze file_versions".to_owned(),
+        ];
+        let mut superuser = self.superuser();
+        // No foreign key is looked up a row at a time, by plans for the few rows that there were before.
+        superuser.batch_execute("set session_replication_role = replica").unwrap();
+        statements.iter().for_each(|statement| superuser.batch_execute(statement).unwrap());
+    }
+
     pub fn superuser_url(&self) -> String {
         cluster().postgres.superuser_url(&self.name)
     }

@@ -100,6 +100,11 @@ impl Server {
         (running, caller)
     }
 
+    /// Makes many files `c…` beside the one at `path`, which they are copies of.
+    pub fn copies(&self, path: &str, count: u32) {
+        self.database.copies(path, count);
+    }
+
     /// A connection that sees everything.
     pub fn superuser(&self) -> PgConnection {
         self.database.superuser()

@@ -1,0 +1,173 @@
+//! Pages and streams while others write, and streams whose client is slow or goes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use diesel::sql_types::BigInt;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Map, Value, json};
+
+use crate::support::{Caller, Reply, Server, eventually};
+
+fn counted(connection: &mut PgConnection, sql: &str) -> i64 {
+    #[derive(QueryableByName)]
+    struct Row {
+        #[diesel(sql_type = BigInt)]
+        count: i64,
+    }
+    diesel::sql_query(sql).get_result::<Row>(connection).unwrap().count
+}
+
+const WAITING: &str =
+    "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+
+/// The items of a stream, and what its last line says.
+fn streamed(reply: Reply) -> (Vec<Value>, Value) {
+    let reply = reply.expect(200);
+    let mut lines: Vec<Value> =
+        reply.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let end = lines.pop().unwrap()["end"].take();
+    assert_eq!(end["items"], lines.len());
+    (lines, end)
+}
+
+async fn stream(caller: &Caller, query: &Value) -> Vec<Value> {
+    let request =
+        caller.post("/v1/slates/K/query").json(query.clone()).header("accept", "application/x-ndjson");
+    let (items, end) = streamed(request.await);
+    assert_eq!(end.get("error"), None, "{end}");
+    items
+}
+
+async fn pages(caller: &Caller, query: &Value, limit: usize) -> Vec<Value> {
+    let (mut items, mut query) = (Vec::new(), query.clone());
+    query["limit"] = limit.into();
+    loop {
+        let mut page = caller.post("/v1/slates/K/query").json(query.clone()).await.ok(200);
+        items.append(page["items"].as_array_mut().unwrap());
+        match page["next_cursor"].take() {
+            Value::Null => return items,
+            cursor => query["cursor"] = cursor,
+        }
+    }
+}
+
+/// Renames, makes and deletes the files `…m<n>` in and below `d`, until told to stop; tells how often.
+async fn disturb(caller: Caller, seed: u64, stop: Arc<AtomicBool>) -> usize {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut count = 0;
+    // Where each is, if anywhere.
+    let mut files: BTreeMap<usize, String> = BTreeMap::new();
+    while !stop.load(Ordering::Relaxed) {
+        let n = random.random_range(0..12);
+        // Before, between and after those that stay, and in a folder below.
+        let place = ["!", "s0", "s1", "s2", "s3", "~", "sub/"].choose(&mut random).unwrap();
+        let path = format!("d/{place}{:03}m{n}", random.random_range(0..200));
+        let at = |path: &str| format!("/v1/slates/K/files/{}", crate::support::in_url(path));
+        match files.remove(&n) {
+            Some(old) if random.random_bool(0.3) => drop(caller.delete(&at(&old)).await.expect(204)),
+            Some(old) if old == path => drop(files.insert(n, path)),
+            Some(old) => {
+                caller.patch(&at(&old)).json(json!({"path": path})).await.expect(200);
+                files.insert(n, path);
+            }
+            None => {
+                let file = json!({"path": path, "content": "m", "metatags": {"t": "moving"}});
+                caller.post("/v1/slates/K/files").json(file).await.expect(201);
+                files.insert(n, path);
+            }
+        }
+        count += 1;
+    }
+    count
+}
+
+#[tokio::test]
+async fn files_that_stay_appear_exactly_once_while_others_come_and_go() {
+    let (server, caller) = Server::with_slate().await;
+    let mut files = Map::new();
+    for n in 0..400 {
+        files.insert(format!("d/s{n:03}"), json!({"content": format!("{n}"), "metatags": {"t": "stays"}}));
+    }
+    let expected: Vec<String> = files.keys().map(|path| path[2..].to_owned()).collect();
+    server.fill(&caller, "K", files.into()).await;
+    let requests = [
+        (json!({"glob": "*"}), false),
+        (json!({"metatag": {"name": "t"}}), true),
+        (json!({"files": ["s007", "s300"], "metatag": {"name": "t", "contains": "a"}, "glob": "s*"}), false),
+        (json!({"where": {"any": [{"tag": "t", "eq": "stays"}, {"tag": "t", "eq": "moving"}]}}), true),
+    ];
+    for (seed, (request, recursive)) in requests.into_iter().enumerate() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let writer = tokio::spawn(disturb(caller.clone(), seed as u64, stop.clone()));
+        let query = json!({"folder": "d", "recursive": recursive, "request": request});
+        let mut results = vec![stream(&caller, &query).await];
+        for limit in [3, 50] {
+            results.push(pages(&caller, &query, limit).await);
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(writer.await.unwrap() > 10);
+        for items in results {
+            let mut stayed: Vec<&str> = (items.iter())
+                .filter_map(|item| item["path"].as_str())
+                .filter(|path| !path.contains('m'))
+                .collect();
+            stayed.sort_unstable();
+            assert_eq!(stayed, expected, "{query}");
+        }
+        server.check_store();
+        let moving = pages(
+            &caller,
+            &json!({"request": {"metatag": {"name": "t", "contains": "moving"}}, "recursive": true}),
+            1000,
+        )
+        .await;
+        for item in moving {
+            let path = crate::support::in_url(item["path"].as_str().unwrap());
+            caller.delete(&format!("/v1/slates/K/files/{path}")).await.expect(204);
+        }
+    }
+}
+
+/// The files of a whole page go between the statement that finds them and the one that reads them.
+#[tokio::test]
+async fn a_page_whose_files_have_gone_is_not_the_end() {
+    let (server, caller) = Server::with_slate().await;
+    caller.put("/v1/slates/K/files/d/z.md").body("text/plain", "z").await.expect(201);
+    server.copies("d/z.md", 250);
+    let query = json!({"folder": "d", "request": {"glob": "*"}});
+    for streaming in [true, false] {
+        let (mut admin, mut watch) = (server.superuser(), server.superuser());
+        admin.batch_execute("begin; lock table file_versions in access exclusive mode").unwrap();
+        let mut body = query.clone();
+        let mut request = caller.post("/v1/slates/K/query");
+        if streaming {
+            request = request.header("accept", "application/x-ndjson");
+        } else {
+            body["limit"] = 10.into();
+        }
+        let asked = tokio::spawn(std::future::IntoFuture::into_future(request.json(body.clone())));
+        eventually("the first page waits", || counted(&mut watch, WAITING) == 1).await;
+        let gone = if streaming { 200 } else { 10 };
+        admin
+            .batch_execute(&format!(
+                "delete from files where id in (select id from files where path like 'd/c%' order by path limit {gone});
+                 delete from file_tags t where not exists (select from files f where f.id = t.file_id); commit"
+            ))
+            .unwrap();
+        if streaming {
+            let (items, end) = streamed(asked.await.unwrap());
+            assert_eq!((items.len(), end.get("error")), (51, None), "{end}");
+        } else {
+            let page = asked.await.unwrap().ok(200);
+            assert_eq!(page["items"], json!([]));
+            body["cursor"] = page["next_cursor"].clone();
+            assert_eq!(pages(&caller, &body, 10).await.len(), 41);
+        }
+    }
+}
