@@ -1,5 +1,7 @@
 //! The answer to a retrieve: the output contract, put together from what a source gave (provenance, "Output").
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use chrono::{DateTime, Duration, Utc};
@@ -16,6 +18,11 @@ use crate::provenance::citation::lines_text;
 use crate::provenance::confidence::{Facts, Freshness, score};
 use crate::provenance::contract::{CitationView, Contract, Extraction, Failure, Retrieved, Source};
 use crate::provenance::lines::LineIndex;
+
+/// The longest version that a document is believed to have, in bytes.
+const MAX_VERSION: usize = 255;
+/// The most parts of a text that are given, and cited.
+const MAX_CITED: usize = 1000;
 
 /// The contract of what was fetched.
 pub fn answer(request: &Request, fetched: Fetched, now: DateTime<Utc>) -> Contract {
@@ -65,15 +72,17 @@ fn given(request: &Request, fetched: &Fetched, now: DateTime<Utc>) -> Result<Giv
         fresh_enough(max_age, fetched.last_modified, now)?;
     }
     let charset = fetched.media_type.as_deref().and_then(format::charset);
-    let decoded = format::decode(&fetched.bytes, charset).or_else(|| {
-        // Where bytes were cut off, half a character may be left.
-        let half = std::str::from_utf8(&fetched.bytes).err().filter(|error| error.error_len().is_none())?;
-        fetched.cut.as_ref().and_then(|_| format::decode(&fetched.bytes[..half.valid_up_to()], charset))
-    });
+    let decoded = format::decode(&fetched.bytes, charset, fetched.cut.is_none());
     let text = decoded.as_ref().map(|decoded| decoded.text.as_str());
     let detected = format::detect(fetched.media_type.as_deref(), &fetched.name, text);
     let mut assumptions = fetched.assumptions.clone();
     let format = agree(request, detected, text, &mut assumptions)?;
+    if text.is_none() && is_said_to_be_text(fetched) {
+        assumptions.push(
+            "It is said to be text, but its bytes are none in its encoding; they are given as they are."
+                .into(),
+        );
+    }
     let Some(Decoded { text, assumed, other }) = decoded.filter(|_| format != Format::Binary) else {
         return binary(wanted, fetched, assumptions);
     };
@@ -90,7 +99,32 @@ fn given(request: &Request, fetched: &Fetched, now: DateTime<Utc>) -> Result<Giv
         from_text(request, fetched, format, &text)?
     };
     assumptions.append(&mut given.assumptions);
+    // What a document says of itself goes before what its server says of the bytes.
+    let remote = matches!(fetched.origin.kind, SourceType::Web | SourceType::Api);
+    given.version = given.version.filter(|_| remote).or_else(|| fetched.version.clone());
+    as_wanted(wanted, given.version.as_deref())?;
     Ok(Given { guessed, assumptions, truncated: given.truncated || fetched.cut.is_some(), ..given })
+}
+
+/// Whether it has the version that is wanted.
+fn as_wanted(wanted: &Wanted, version: Option<&str>) -> Result<(), Refusal> {
+    match (&wanted.version, version) {
+        (None, _) => Ok(()),
+        (Some(wanted), Some(version)) if wanted == version => Ok(()),
+        (Some(wanted), Some(version)) => Err((
+            Reason::ConstraintUnmet,
+            format!("version {wanted:?} was asked, and the source has {version:?}"),
+        )),
+        (Some(wanted), None) => Err((
+            Reason::ConstraintUnmet,
+            format!("version {wanted:?} was asked, and the source does not say which it has"),
+        )),
+    }
+}
+
+fn is_said_to_be_text(fetched: &Fetched) -> bool {
+    let said = format::detect(fetched.media_type.as_deref(), &fetched.name, Some(""));
+    said.told && said.format != Format::Binary
 }
 
 fn fresh_enough(
@@ -131,7 +165,11 @@ fn agree(
         Some(Format::Text) if text.is_some() => Ok(Format::Text),
         Some(Format::Binary) => Ok(Format::Binary),
         Some(asked)
-            if asked.is_data() && !detected.told && text.is_some_and(|t| format::parse(asked, t).is_ok()) =>
+            if asked.is_data()
+                && !detected.told
+                && text.is_some_and(|t| {
+                    t.len() <= format::MAX_DATA && format::parse_as_asked(asked, t).is_some()
+                }) =>
         {
             assumptions.push(format!(
                 "The contents are read as {}, as asked; nothing tells their format.",
@@ -150,14 +188,15 @@ fn binary(wanted: &Wanted, fetched: &Fetched, assumptions: Vec<String>) -> Resul
     }
     let size = fetched.bytes.len();
     within(wanted, size)?;
+    as_wanted(wanted, fetched.version.as_deref())?;
     Ok(Given {
         data: BASE64_STANDARD.encode(&fetched.bytes).into(),
         format: Format::Binary,
         size: size as i64,
         cited: None,
-        version: None,
+        version: fetched.version.clone(),
         anchors: vec![fetched.origin.anchor.clone()],
-        truncated: false,
+        truncated: fetched.cut.is_some(),
         guessed: false,
         assumptions,
     })
@@ -183,8 +222,9 @@ fn from_data(wanted: &Wanted, fetched: &Fetched, format: Format, text: &str) -> 
         );
         return Err((Reason::TooLarge, detail));
     }
-    let whole = format::parse(format, text).map_err(|error| {
-        (Reason::FormatMismatch, format!("it is said to be {}, and is not: {error}", format.as_str()))
+    let whole = format::parse(format, text).map_err(|error| match &fetched.cut {
+        Some((reason, cut)) => (*reason, format!("{cut}, and what was read is no {}", format.as_str())),
+        None => (Reason::FormatMismatch, format!("it cannot be read as {}: {error}", format.as_str())),
     })?;
     if let Some(schema) = &wanted.schema {
         let failures: Vec<_> =
@@ -193,26 +233,25 @@ fn from_data(wanted: &Wanted, fetched: &Fetched, format: Format, text: &str) -> 
             return Err((Reason::SchemaMismatch, failures.join("; ")));
         }
     }
-    let mut data = whole.clone();
+    let version = own_version(&whole);
+    let (mut data, mut truncated) = (Cow::Borrowed(&whole), false);
     if !wanted.filters.is_empty() {
-        data = data::filter(&data, &wanted.filters).map_err(unmet)?;
+        data = Cow::Owned(data::filter(&data, &wanted.filters).map_err(unmet)?);
+        truncated = !matches!(&*data, Value::Array(nodes) if nodes.contains(&whole));
     }
     if !wanted.fields.is_empty() {
-        data = data::project(&data, &wanted.fields).map_err(unmet)?;
+        let kept = data::project(&data, &wanted.fields).map_err(unmet)?;
+        truncated |= kept != *data;
+        data = Cow::Owned(kept);
     }
-    let truncated = data != whole && !matches!(&data, Value::Array(nodes) if nodes[..] == [whole.clone()]);
+    let owned = matches!(data, Cow::Owned(_)).then(|| data.into_owned());
+    let data = owned.unwrap_or(whole);
     let size = match truncated {
         true => data.to_string().len(),
         false => fetched.bytes.len(),
     };
     within(wanted, size)?;
     let lines = LineIndex::of(text).count();
-    let version =
-        whole.pointer("/info/version").or_else(|| whole.get("version")).and_then(|version| match version {
-            Value::String(text) => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            _ => None,
-        });
     Ok(Given {
         version,
         data,
@@ -224,6 +263,16 @@ fn from_data(wanted: &Wanted, fetched: &Fetched, format: Format, text: &str) -> 
         guessed: false,
         assumptions: Vec::new(),
     })
+}
+
+/// The version that a document says it has.
+fn own_version(data: &Value) -> Option<String> {
+    let version = match data.pointer("/info/version").or_else(|| data.get("version"))? {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    (1..=MAX_VERSION).contains(&version.len()).then_some(version)
 }
 
 fn anchor(fetched: &Fetched, (first, last): lines::Part) -> String {
@@ -255,16 +304,24 @@ fn from_text(request: &Request, fetched: &Fetched, format: Format, text: &str) -
     if !wanted.sections.is_empty() {
         parts = sections(wanted, fetched, text, &parts, &mut assumptions)?;
     }
+    if parts.len() > MAX_CITED {
+        let detail = format!("{} parts were asked, and {MAX_CITED} can be cited", parts.len());
+        return Err((Reason::ConstraintUnmet, detail));
+    }
     let mut out = lines::join(text, &index, &parts);
-    if let Some(max) = wanted.max_bytes.filter(|max| out.len() as u64 > *max) {
+    let too_large = wanted.max_bytes.filter(|max| out.len() as u64 > *max);
+    if let Some(max) = too_large {
         (out, parts) = cut(fetched, text, &index, &parts, max as usize, &mut assumptions)?;
     }
-    let truncated = parts != whole && index.count() > 0;
+    // All of it may have been asked in parts.
+    let sliced = parts != whole && index.count() > 0;
+    let given: u64 = parts.iter().map(|(first, last)| last + 1 - first).sum();
+    let truncated = given < index.count() || too_large.is_some();
     Ok(Given {
-        size: if truncated { out.len() as i64 } else { fetched.bytes.len() as i64 },
+        size: if sliced { out.len() as i64 } else { fetched.bytes.len() as i64 },
         data: out.into(),
         format: Format::Text,
-        cited: truncated.then(|| lines_text(&lines::ranges(&parts))),
+        cited: sliced.then(|| lines_text(&lines::ranges(&parts))),
         version: None,
         anchors: match fetched.origin.kind {
             SourceType::File => parts.iter().map(|part| anchor(fetched, *part)).collect(),
@@ -362,8 +419,7 @@ fn success(
     given: Given,
     now: DateTime<Utc>,
 ) -> Contract {
-    let Fetched { origin, bytes, original_size, version, last_modified, volatile, max_age_seconds, .. } =
-        &fetched;
+    let Fetched { origin, bytes, original_size, last_modified, volatile, max_age_seconds, .. } = &fetched;
     let freshness = Freshness::of(*last_modified, *volatile, *max_age_seconds, now);
     let filtered = !request.wanted.filters.is_empty() || !request.wanted.fields.is_empty();
     let cited = given.cited.as_deref().filter(|_| origin.kind == SourceType::File);
@@ -372,8 +428,6 @@ fn success(
         None => reference.clone(),
     });
     let remote = matches!(origin.kind, SourceType::Web | SourceType::Api);
-    // What a document says of itself goes before what its server says of the bytes.
-    let version = given.version.filter(|_| remote).or_else(|| version.clone());
     let facts = Facts {
         remote,
         truncated: given.truncated,
@@ -392,7 +446,7 @@ fn success(
             format: Some(given.format.as_str().into()),
             complete: !given.truncated && !filtered,
         },
-        citation: CitationView { reference, version, hash, authority: origin.authority },
+        citation: CitationView { reference, version: given.version, hash, authority: origin.authority },
         provenance: Source {
             source_type: origin.kind.as_str().into(),
             last_modified: *last_modified,

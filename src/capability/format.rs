@@ -4,13 +4,21 @@
 //! `application/octet-stream` and types that tell nothing about text leave it to the next. What is said to be JSON, YAML
 //! or CSV must be so.
 
+use std::collections::HashSet;
+
 use encoding_rs::{Encoding, UTF_8};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::json;
+
 /// The largest JSON, YAML or CSV that is made data of, in bytes.
 pub const MAX_DATA: usize = 16 << 20;
+/// The largest YAML, which takes longer to read, in bytes.
+const MAX_YAML: usize = 4 << 20;
+/// The most that the names of the columns of CSV may come to, those of each row counted, in bytes.
+const MAX_NAMES: usize = 64 << 20;
 
 /// A format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -57,19 +65,34 @@ pub struct Decoded {
     pub other: Option<&'static str>,
 }
 
-/// The text that bytes are: in the `charset` that was told, else in that of a byte order mark, else in UTF-8. `None` for
-/// what is no text in it, and for text that holds U+0000, which no text does.
-pub fn decode(bytes: &[u8], charset: Option<&str>) -> Option<Decoded> {
+/// The text that bytes are: in the encoding of a byte order mark, else in the `charset` that was told, else in UTF-8. (A
+/// mark goes before what is told, as browsers have it: text in another encoding does not begin so.) `None` for what is no
+/// text in it, and for text that holds U+0000, which no text does. Where the bytes are not the `whole`, half a character
+/// at their end is left out.
+pub fn decode(bytes: &[u8], charset: Option<&str>, whole: bool) -> Option<Decoded> {
     let told = charset.and_then(|label| Encoding::for_label(label.as_bytes()));
     let marked = Encoding::for_bom(bytes).map(|(encoding, _)| encoding);
     let encoding = marked.or(told).unwrap_or(UTF_8);
     let text = match encoding == UTF_8 {
         // A mark is a character of the text like any other: what is given is what was there.
-        true => std::str::from_utf8(bytes).ok()?.to_owned(),
-        false => encoding.decode_with_bom_removal(bytes).0.into_owned(),
+        true => match str::from_utf8(bytes) {
+            Ok(text) => text.to_owned(),
+            Err(half) if !whole && half.error_len().is_none() => {
+                str::from_utf8(&bytes[..half.valid_up_to()]).ok()?.to_owned()
+            }
+            Err(_) => return None,
+        },
+        false => {
+            let mut decoder = encoding.new_decoder_with_bom_removal();
+            let mut text = String::with_capacity(decoder.max_utf8_buffer_length(bytes.len())?);
+            let (_, _, had_errors) = decoder.decode_to_string(bytes, &mut text, whole);
+            if had_errors {
+                return None;
+            }
+            text
+        }
     };
-    // Other decoders put U+FFFD where bytes stand for nothing.
-    if text.contains('\0') || encoding != UTF_8 && text.contains('\u{fffd}') {
+    if text.contains('\0') {
         return None;
     }
     Some(Decoded {
@@ -152,9 +175,7 @@ fn of_name(name: &str) -> Option<Format> {
 
 fn looks_like_json(text: &str) -> bool {
     let text = text.trim_start_matches('\u{feff}').trim_ascii();
-    text.starts_with(['{', '['])
-        && text.len() <= MAX_DATA
-        && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+    text.starts_with(['{', '[']) && text.len() <= MAX_DATA && json::parse(text).is_ok()
 }
 
 /// The data that a text in a format of data is.
@@ -164,51 +185,44 @@ fn looks_like_json(text: &str) -> bool {
 pub fn parse(format: Format, text: &str) -> Result<Value, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match format {
-        Format::Json => json(text),
+        Format::Json => json::parse(text),
+        Format::Yaml if text.len() > MAX_YAML => Err(format!("it has more than {MAX_YAML} bytes")),
         Format::Yaml => crate::yaml::parse(text).map_err(|error| error.to_string()),
         Format::Csv => csv(text),
         Format::Text | Format::Binary => Ok(Value::String(text.to_owned())),
     }
 }
 
-fn json(text: &str) -> Result<Value, String> {
-    let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    // A number that fits neither 64 bits nor a double would be given back as another one.
-    match exact(&value, text) {
-        true => Ok(value),
-        false => Err("it holds an integer of more than 64 bits".into()),
-    }
-}
-
-/// Whether no integer was rounded to a double.
-fn exact(value: &Value, text: &str) -> bool {
-    // Only a text with so many digits in a row can hold one.
-    let long = text.as_bytes().split(|b| !b.is_ascii_digit()).any(|digits| digits.len() > 18);
-    !long || whole(value)
-}
-
-fn whole(value: &Value) -> bool {
-    match value {
-        Value::Number(number) => match number.as_f64() {
-            Some(float) if number.is_f64() => float.fract() != 0.0 || float.abs() < 2f64.powi(63),
-            _ => true,
-        },
-        Value::Array(elements) => elements.iter().all(whole),
-        Value::Object(members) => members.values().all(whole),
-        _ => true,
-    }
+/// The data of a text that nothing but the caller says to be in this format; none where it might as well be any text.
+pub fn parse_as_asked(format: Format, text: &str) -> Option<Value> {
+    let value = parse(format, text).ok()?;
+    let told = match &value {
+        // Any text is a column.
+        Value::Array(rows) if format == Format::Csv => {
+            rows.first()?.as_object().is_some_and(|row| row.len() > 1)
+        }
+        // And most are a scalar of YAML.
+        value => value.is_array() || value.is_object(),
+    };
+    told.then_some(value)
 }
 
 fn csv(text: &str) -> Result<Value, String> {
     let mut reader = csv::ReaderBuilder::new().flexible(false).from_reader(text.as_bytes());
     let names = reader.headers().map_err(|error| error.to_string())?.clone();
-    if let Some(name) =
-        names.iter().enumerate().find_map(|(i, name)| names.iter().take(i).find(|n| *n == name))
-    {
+    let mut seen = HashSet::new();
+    if let Some(name) = names.iter().find(|name| !seen.insert(*name)) {
         return Err(format!("two of its columns have the name {name:?}"));
     }
-    let rows = reader.records().map(|record| {
+    // Each row has all the names again.
+    let most = (json::MAX_VALUES / names.len().max(1)).min(MAX_NAMES / names.as_slice().len().max(1));
+    let rows = reader.records().enumerate().map(|(n, record)| {
         let record = record.map_err(|error| error.to_string())?;
+        if n == most {
+            return Err(format!(
+                "it has more than {most} rows, which with these columns are too many values"
+            ));
+        }
         let members = names.iter().zip(record.iter()).map(|(name, value)| (name.to_owned(), value.into()));
         Ok(Value::Object(members.collect::<Map<_, _>>()))
     });
@@ -244,12 +258,24 @@ mod tests {
     #[test]
     fn charsets_and_marks() {
         let utf16 = [0xff, 0xfe, b'a', 0, 0xe9, 0];
-        let decoded = decode(&utf16, None).unwrap();
+        let decoded = decode(&utf16, None, true).unwrap();
         assert_eq!((decoded.text.as_str(), decoded.assumed, decoded.other), ("aé", false, Some("UTF-16LE")));
-        assert_eq!(decode(&[0xe9], Some("latin1")).unwrap().text, "é");
-        assert!(decode(b"a", None).unwrap().assumed && !decode(b"a", Some("utf-8")).unwrap().assumed);
-        assert_eq!(decode("\u{feff}a".as_bytes(), None).unwrap().text, "\u{feff}a");
-        assert_eq!((decode(&[0xe9], None), decode(b"a\0", None)), (None, None));
+        assert_eq!(decode(&[0xe9], Some("latin1"), true).unwrap().text, "é");
+        assert!(
+            decode(b"a", None, true).unwrap().assumed && !decode(b"a", Some("utf-8"), true).unwrap().assumed
+        );
+        assert_eq!(decode("\u{feff}a".as_bytes(), None, true).unwrap().text, "\u{feff}a");
+        assert_eq!((decode(&[0xe9], None, true), decode(b"a\0", None, true)), (None, None));
+        // U+FFFD that is there stands for itself.
+        let written = [0xfe, 0xff, 0xff, 0xfd];
+        assert_eq!(decode(&written, None, true).unwrap().text, "\u{fffd}");
+        for (bytes, charset) in
+            [("aé".as_bytes(), None), (&utf16[..], None), (&[b'a', 0x82, 0xa0], Some("shift_jis"))]
+        {
+            let half = &bytes[..bytes.len() - 1];
+            assert_eq!(decode(half, charset, true), None, "{charset:?}");
+            assert_eq!(decode(half, charset, false).unwrap().text, "a", "{charset:?}");
+        }
         assert_eq!(charset("text/html; a=b; Charset=\"UTF-16\""), Some("UTF-16"));
         assert_eq!(charset("text/html"), None);
     }
@@ -261,9 +287,30 @@ mod tests {
         assert!(parse(Format::Csv, "a,a\n1,2\n").is_err());
         assert_eq!(parse(Format::Csv, "a,b\n").unwrap(), json!([]));
         assert_eq!(parse(Format::Json, "\u{feff}[1]").unwrap(), json!([1]));
-        assert!(parse(Format::Json, "{\"n\": 123456789012345678901234567890}").is_err());
-        assert!(parse(Format::Json, "{\"n\": 18446744073709551615, \"m\": 0.1234567890123456789}").is_ok());
         assert!(parse(Format::Json, "{").is_err());
         assert_eq!(parse(Format::Yaml, "a: 1\n").unwrap(), json!({"a": 1}));
+    }
+
+    #[test]
+    fn rows_repeat_the_names_only_so_often() {
+        let long = format!("{}\n{}", "n".repeat(1 << 20), "x\n".repeat(100));
+        assert!(parse(Format::Csv, &long).unwrap_err().contains("64 rows"));
+        let wide = format!("{}\n", ",".repeat(999)).repeat(2000);
+        let names = (0..1000).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+        assert!(parse(Format::Csv, &format!("{names}\n{wide}")).unwrap_err().contains("1000 rows"));
+    }
+
+    #[test]
+    fn what_might_be_any_text_is_not_data_because_it_is_asked() {
+        for (format, text, is) in [
+            (Format::Yaml, "just a sentence", false),
+            (Format::Yaml, "a: 1", true),
+            (Format::Csv, "just\nlines\n", false),
+            (Format::Csv, "a,b\n1,2\n", true),
+            (Format::Json, "42", false),
+            (Format::Json, "[42]", true),
+        ] {
+            assert_eq!(parse_as_asked(format, text).is_some(), is, "{text}");
+        }
     }
 }

@@ -14,6 +14,7 @@ pub mod citations;
 pub mod descriptor;
 pub mod extract;
 pub mod format;
+pub mod json;
 pub mod ops;
 pub mod outcome;
 pub mod quote;

@@ -340,7 +340,7 @@ fn freshness(row: &VersionRow, slate: &Slate, now: DateTime<Utc>) -> Freshness {
 }
 
 fn decoded(row: &VersionRow, bytes: &[u8]) -> Option<String> {
-    format::decode(bytes, format::charset(&row.media_type)).map(|decoded| decoded.text)
+    format::decode(bytes, format::charset(&row.media_type), true).map(|decoded| decoded.text)
 }
 
 fn slice(text: &str, citation: &Citation) -> Result<Slice> {

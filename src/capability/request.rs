@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use serde_json_path::JsonPath;
 use utoipa::ToSchema;
 
+use super::extract::data::Filter;
 use super::format::Format;
 use super::target::{Locator, SourceType, locate};
 use crate::error::{Error, FieldError, Result, pointer};
@@ -16,6 +16,8 @@ use crate::schema::Schema;
 pub const MAX_PARTS: usize = 100;
 /// The longest target, filter, section or pointer, in bytes.
 pub const MAX_TEXT: usize = 4096;
+/// The longest citation of a file, in bytes: a path whose every byte is escaped, and as many lines as may be cited.
+pub const MAX_CITATION: usize = 64 * 1024;
 
 /// The body of `POST /v1/retrieve`.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
@@ -42,7 +44,7 @@ enum Target {
     /// A path, a URL, or a citation.
     Text(String),
     /// A file.
-    File { slate: String, path: String, version: Option<u64> },
+    File { slate: String, path: String, version: Option<Version> },
     /// A path of a registered API.
     Api { api: String, path: String, query: Option<Value> },
     /// A row of a table, or the rows of a query, of a registered database.
@@ -55,6 +57,28 @@ enum Target {
     },
 }
 
+/// A text, or an array of texts.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "it documents what `texts` takes")]
+enum OneOrMore {
+    /// One.
+    One(String),
+    /// From 1 to 100.
+    More(Vec<String>),
+}
+
+/// A version.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "it documents what `Constraints::parse` takes")]
+enum Version {
+    /// Our number.
+    Number(u64),
+    /// Our number, or the source's own version.
+    Text(String),
+}
+
 /// What is wanted of a target. Either `lines` and `sections`, or `schema`, `filters` and `fields`.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "it documents what `Constraints::parse` takes")]
@@ -64,23 +88,23 @@ struct Constraints {
     slate: Option<String>,
     /// The version: a number, or the source's own.
     #[schema(example = "3")]
-    version: Option<String>,
+    version: Option<Version>,
     /// Lines, from 1: `"1-50"`, `"7"`, `"40-"`, or an array of those.
-    #[schema(value_type = Option<Object>, example = "1-50")]
-    lines: Option<Value>,
+    #[schema(example = "1-50")]
+    lines: Option<OneOrMore>,
     /// Sections: the text of a Markdown heading; of code, the keyword or the name of a top-level construct.
     #[schema(example = json!(["Set up"]))]
-    sections: Option<Vec<String>>,
+    sections: Option<OneOrMore>,
     /// A JSONPath (RFC 9535), or several, whose nodes are given as an array.
-    #[schema(value_type = Option<Object>, example = "$.items[?@.n > 1]")]
-    filters: Option<Value>,
+    #[schema(example = "$.items[?@.n > 1]")]
+    filters: Option<OneOrMore>,
     /// JSON Pointers (RFC 6901) to the members to keep; of an array, those of each element.
     #[schema(example = json!(["/name"]))]
     fields: Option<Vec<String>>,
     /// A JSON Schema that the data must satisfy.
-    #[schema(value_type = Option<Object>)]
     schema: Option<Value>,
     /// Bytes that are returned at most; text is cut after a line.
+    #[schema(minimum = 1)]
     max_bytes: Option<u64>,
     /// Seconds since the source was last modified at most; older is the failure `stale`.
     max_age: Option<u64>,
@@ -109,7 +133,7 @@ pub struct Wanted {
     /// Sections, as asked.
     pub sections: Vec<String>,
     /// JSONPaths, in order.
-    pub filters: Vec<JsonPath>,
+    pub filters: Vec<Filter>,
     /// JSON Pointers, in order.
     pub fields: Vec<String>,
     /// What the data must satisfy.
@@ -118,6 +142,8 @@ pub struct Wanted {
     pub max_bytes: Option<u64>,
     /// Seconds since the source was last modified, at most.
     pub max_age: Option<i64>,
+    /// The version that a source without versions to choose from must have; of a file, its target tells.
+    pub version: Option<String>,
     /// The constraints as they were given, without those that only locate; none where there are none.
     pub verbatim: Option<Value>,
 }
@@ -204,11 +230,9 @@ impl Constrained {
                 }
                 "filters" => {
                     for (at, text) in texts(value, &at, true, &mut wrong) {
-                        match JsonPath::parse(&text) {
-                            Ok(path) => wanted.filters.push(path),
-                            Err(error) => {
-                                wrong(at, &format!("is no JSONPath (RFC 9535): {}", error.message()))
-                            }
+                        match Filter::parse(text) {
+                            Ok(filter) => wanted.filters.push(filter),
+                            Err(detail) => wrong(at, &detail),
                         }
                     }
                 }
@@ -359,6 +383,8 @@ mod tests {
         no_bytes: {"target": "a", "constraints": {"max_bytes": 0}} => "/constraints/max_bytes";
         both_ways: {"target": "a", "constraints": {"lines": "1", "filters": "$"}} => "/constraints";
         lines_twice: {"target": "slate://K/a@1#L1", "constraints": {"lines": "1"}} => "/constraints";
+        slates_that_differ: {"target": "slate://K/a", "constraints": {"slate": "L"}} => "/constraints/slate";
+        a_slate_for_the_web: {"target": "http://a.test/", "constraints": {"slate": "K"}} => "/constraints/slate";
         versions_that_differ: {"target": "slate://K/a@1", "constraints": {"version": "2"}} => "/constraints/version";
     }
 

@@ -8,7 +8,7 @@ use super::citations::{Check, CheckStatus, Resolution, ResolveStatus, Slice, ToC
 use super::ops::{self, Recording};
 use super::outcome::{Reason, Retrieval};
 use super::quote::MAX_QUOTE;
-use super::request::{Asked, Request};
+use super::request::{Asked, MAX_CITATION, Request};
 use super::sources;
 use crate::app::App;
 use crate::ctx::Ctx;
@@ -59,11 +59,13 @@ fn lost() -> Error {
 ///
 /// # Errors
 /// [`Code::Invalid`] for what is no citation; [`Code::NotFound`] for a version that never was.
-pub async fn resolve(app: &App, ctx: &Ctx, asked: ToResolve) -> Result<Resolution> {
+pub async fn resolve(app: &App, ctx: &Ctx, mut asked: ToResolve) -> Result<Resolution> {
     let sent = serde_json::to_value(&asked).map_err(Error::internal)?;
     if asked.hash.as_ref().is_some_and(|hash| !is_hash(hash)) {
         return Err(Error::invalid_at("/hash", "must be `sha256:` and 64 hexadecimal digits"));
     }
+    // Digits of either case are the same hash.
+    asked.hash.iter_mut().for_each(|hash| hash.make_ascii_lowercase());
     if asked.reference.starts_with("slate:") {
         let citation = citation(&asked.reference)?;
         let asking = ctx.clone();
@@ -87,12 +89,13 @@ pub async fn resolve(app: &App, ctx: &Ctx, asked: ToResolve) -> Result<Resolutio
         (None, Some(_)) => (ResolveStatus::Changed, Some("the source has other bytes now".into())),
         (None, None) => (ResolveStatus::IntegrityMismatch, Some("not all bytes could be read".into())),
     };
+    let given = matches!(status, ResolveStatus::Verified | ResolveStatus::Changed);
     let encoding = (retrieved.format.as_deref() == Some("binary")).then_some("base64");
     Ok(Resolution {
         status,
         reference: asked.reference,
-        data: retrieved.data.as_str().map(str::to_owned),
-        encoding,
+        data: retrieved.data.as_str().filter(|_| given).map(str::to_owned),
+        encoding: encoding.filter(|_| given),
         hash: citation.hash,
         version: citation.version,
         detail,
@@ -106,6 +109,12 @@ fn is_hash(text: &str) -> bool {
 }
 
 fn citation(reference: &str) -> Result<Citation> {
+    if reference.len() > MAX_CITATION {
+        return Err(Error::invalid_at(
+            "/reference",
+            format!("must be a text of at most {MAX_CITATION} bytes"),
+        ));
+    }
     Citation::parse(reference).map_err(|error| Error::invalid_at("/reference", error.to_string()))
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::request::{Constrained, MAX_TEXT};
+use super::request::{Constrained, MAX_CITATION, MAX_TEXT};
 use crate::error::{FieldError, pointer};
 use crate::provenance::citation::Address;
 use crate::provenance::lines::LineRange;
@@ -124,6 +124,10 @@ pub(super) fn locate(
         _ => Err(FieldError::new(AT, "must be a text or an object")),
     };
     let located = found.map_err(|error| errors.push(error)).ok()?;
+    if parsed.slate.is_some() {
+        errors.push(FieldError::new("/constraints/slate", "is for a path in a slate"));
+    }
+    parsed.wanted.version = parsed.version.take();
     match source.filter(|source| *source != located.source()) {
         Some(source) => {
             let (asked, is) = (source.as_str(), located.source().as_str());
@@ -136,8 +140,10 @@ pub(super) fn locate(
 
 fn of_text(text: &str, source: Option<SourceType>, parsed: &mut Constrained) -> Result<Locator, FieldError> {
     let wrong = |detail: String| Err(FieldError::new("/target", detail));
-    if text.is_empty() || text.len() > MAX_TEXT {
-        return wrong(format!("must be a text of 1 to {MAX_TEXT} bytes"));
+    // A citation of many sections is longer than a path.
+    let most = if text.starts_with("slate://") { MAX_CITATION } else { MAX_TEXT };
+    if text.is_empty() || text.len() > most {
+        return wrong(format!("must be a text of 1 to {most} bytes"));
     }
     let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
     let path_alone = source == Some(SourceType::File) && !text.starts_with("slate://");
@@ -223,7 +229,10 @@ fn file(
     if version.is_some() && parsed.version.is_some() && version != parsed.version {
         return Err(FieldError::new("/constraints/version", "is another version than the target's"));
     }
-    let slate = slate.or_else(|| parsed.slate.take());
+    if slate.is_some() && parsed.slate.is_some() && slate != parsed.slate {
+        return Err(FieldError::new("/constraints/slate", "is another slate than the target's"));
+    }
+    let slate = parsed.slate.take().or(slate);
     Ok(Locator::File(FileTarget { slate, path, version: version.or_else(|| parsed.version.take()) }))
 }
 

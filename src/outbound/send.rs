@@ -22,6 +22,8 @@ const BACK_OFF: Duration = Duration::from_millis(200);
 const LOOK_UP: Duration = Duration::from_secs(5);
 /// The longest that a host is left alone, whatever it asks.
 const MAX_REST: Duration = Duration::from_secs(3600);
+/// What more of them are called. It is not tried again: they would lead in the same circle.
+const TOO_MANY_REDIRECTS: &str = "it redirects too often";
 
 impl Outbound {
     /// The addresses of a host that may be connected to, for what is not HTTP. They are to be connected to as they are:
@@ -67,11 +69,14 @@ impl Outbound {
             let tried = tried.map_err(|_| timeout.clone())?;
             let asked = tried.as_ref().ok().and_then(|answer| retry_after(&answer.headers, Utc::now()));
             if let Some(time) = asked.filter(|_| tried.as_ref().is_ok_and(|answer| is_busy(answer.status))) {
-                self.pace.rest(&place(&call.url), time.min(MAX_REST));
+                let busy = answered(&tried).unwrap_or_else(|| place(&call.url));
+                self.pace.rest(&busy, time.min(MAX_REST));
             }
             let again = match &tried {
                 Ok(answer) => is_busy(answer.status) || answer.status.is_server_error(),
-                Err(failure) => matches!(failure, Failure::Unreachable { .. }),
+                Err(failure) => {
+                    matches!(failure, Failure::Unreachable { why, .. } if *why != TOO_MANY_REDIRECTS)
+                }
             };
             let wait = asked.unwrap_or_else(|| back_off(attempts));
             if again && attempts <= call.retries && Instant::now() + wait < deadline {
@@ -81,7 +86,7 @@ impl Outbound {
             return match tried {
                 Ok(answer) if answer.status == StatusCode::TOO_MANY_REQUESTS => {
                     let seconds = asked.map_or(1, |time| time.as_secs().max(1));
-                    Err(Failure::RateLimited { host, seconds })
+                    Err(Failure::RateLimited { host: host_of(&answer.url), seconds })
                 }
                 tried => tried.map(|answer| Answer { attempts, ..answer }),
             };
@@ -116,7 +121,7 @@ impl Outbound {
             }
             url = next;
         }
-        Err(Failure::Unreachable { host: host_of(&call.url), why: "it redirects too often" })
+        Err(Failure::Unreachable { host: host_of(&call.url), why: TOO_MANY_REDIRECTS })
     }
 
     /// Refuses what is never asked. An address that is written as one is not looked up, so it is checked here.
@@ -159,9 +164,14 @@ fn place(url: &Url) -> String {
     format!("{}:{}", host_of(url), url.port_or_known_default().unwrap_or_default())
 }
 
-/// The host, which is all that is ever told of a URL.
+/// The host, which is all that is ever told of a URL. A dot at its end makes no other host of it.
 pub(super) fn host_of(url: &Url) -> String {
-    url.host_str().unwrap_or("the host").to_owned()
+    url.host_str().unwrap_or("the host").trim_end_matches('.').to_owned()
+}
+
+/// What an answer came from: behind redirects not what was asked.
+fn answered(tried: &Result<Answer, Failure>) -> Option<String> {
+    tried.as_ref().ok().map(|answer| place(&answer.url))
 }
 
 /// Where a redirect leads. Only a GET follows one: a POST is not sent to whom it was not meant for.
@@ -172,14 +182,14 @@ fn redirect(method: &Method, from: &Url, response: &Response) -> Option<Url> {
     from.join(location.to_str().ok()?).ok()
 }
 
-/// When to come back: seconds, or a date of HTTP.
+/// When to come back: seconds, or a date of HTTP. At most [`MAX_REST`]: a host may write any number.
 fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = value.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = DateTime::parse_from_rfc2822(value).ok()?.to_utc();
-    Some((date - now).to_std().unwrap_or_default())
+    let time = match !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()) {
+        true => value.parse().map_or(MAX_REST, Duration::from_secs),
+        false => (DateTime::parse_from_rfc2822(value).ok()?.to_utc() - now).to_std().unwrap_or_default(),
+    };
+    Some(time.min(MAX_REST))
 }
 
 async fn read(mut response: Response, max_bytes: usize) -> Answer {
@@ -230,6 +240,10 @@ mod tests {
             ("0", Some(0)),
             ("Wed, 21 Oct 2015 07:28:30 GMT", Some(30)),
             ("Wed, 21 Oct 2015 07:00:00 GMT", Some(0)),
+            ("18446744073709551615", Some(3600)),
+            ("99999999999999999999999", Some(3600)),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", Some(3600)),
+            ("", None),
             ("soon", None),
             ("-1", None),
         ] {

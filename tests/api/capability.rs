@@ -7,6 +7,7 @@ use slatebase::schema::Schema;
 
 use crate::support::{Caller, Server};
 
+mod adverse;
 mod slices;
 mod sources;
 pub mod web;
@@ -24,8 +25,10 @@ async fn given(files: Value) -> (Server, Caller) {
     (server, caller)
 }
 
-/// What is retrieved, which must satisfy the published schema.
+/// What is retrieved; what is asked and what is answered must satisfy the published schemas.
 async fn retrieve(caller: &Caller, body: Value) -> Value {
+    let schema = Schema::compile(&descriptor::descriptor().input_schema, "").unwrap();
+    assert_eq!(schema.failures(&body), [], "{body:#}");
     let found = caller.post("/v1/retrieve").json(body).await.ok(200);
     let schema = Schema::compile(&descriptor::output_schema(), "").unwrap();
     assert_eq!(schema.failures(&found), [], "{found:#}");
@@ -369,4 +372,151 @@ async fn bytes_that_were_tampered_with_are_not_given() {
     assert_eq!(reason(&found), "integrity_mismatch");
     let resolved = resolve(&caller, json!({"reference": "slate://Knowledge/a.md@1"})).await;
     assert_eq!((&resolved["status"], &resolved["data"]), (&json!("integrity_mismatch"), &Value::Null));
+}
+
+#[tokio::test]
+async fn every_form_of_a_constraint_is_in_the_published_schema() {
+    let (_server, caller) = given(json!({"a.md": "# A\none\n# B\ntwo\n", "a.json": "{\"a\": [1, 2]}"})).await;
+    for (path, constraints) in [
+        ("a.md", json!({"lines": "1-2"})),
+        ("a.md", json!({"lines": ["1", "3-"]})),
+        ("a.md", json!({"sections": "A"})),
+        ("a.md", json!({"sections": ["A", "B"], "version": 1, "slate": "Knowledge"})),
+        ("a.md", json!({"version": "1", "max_bytes": 100, "max_age": 1000})),
+        ("a.json", json!({"filters": "$.a"})),
+        ("a.json", json!({"filters": ["$.a", "$"], "schema": true})),
+        ("a.json", json!({"fields": ["/a/0"], "schema": {"type": "object"}})),
+    ] {
+        let found = of(&caller, path, constraints.clone()).await;
+        assert!(found.get("failure").is_none(), "{constraints}: {found:#}");
+    }
+    let target = json!({"slate": "Knowledge", "path": "a.md", "version": 1});
+    assert_eq!(retrieve(&caller, json!({"target": target})).await["retrieved"]["complete"], true);
+}
+
+#[tokio::test]
+async fn all_of_it_in_parts_leaves_nothing_out() {
+    let (_server, caller) = given(json!({"a.md": "one\n\nthree\n"})).await;
+    let parts = of(&caller, "a.md", json!({"lines": ["1-2", "3"]})).await;
+    assert_eq!((&parts["extraction"]["truncated"], &parts["confidence"]), (&json!(false), &json!(1.0)));
+    assert_eq!(parts["citation"]["reference"], "slate://Knowledge/a.md@1#L1-2,3");
+    // As long as the whole, and not the whole.
+    let two = of(&caller, "a.md", json!({"lines": ["1", "3"]})).await;
+    assert_eq!(
+        (&two["retrieved"]["data"], &two["extraction"]["truncated"]),
+        (&json!("one\n\nthree\n"), &json!(true))
+    );
+    for found in [&parts, &two] {
+        let resolved = resolve(&caller, json!({"reference": found["citation"]["reference"]})).await;
+        assert_eq!(
+            (&resolved["status"], &resolved["data"]),
+            (&json!("verified"), &found["retrieved"]["data"])
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_cited_in_many_parts_is_a_target_again() {
+    let functions =
+        |count: usize| (0..count).map(|n| format!("fn f{n}() {{}}\n// {n}\n")).collect::<String>();
+    let path = "é".repeat(100) + ".rs";
+    let (_server, caller) = given(json!({&path: functions(1000), "more.rs": functions(1001)})).await;
+    let target = json!({"slate": "Knowledge", "path": path});
+    let found = retrieve(&caller, json!({"target": target, "constraints": {"sections": ["fn"]}})).await;
+    let reference = &found["citation"]["reference"];
+    assert!(reference.as_str().unwrap().len() > 4096);
+    let again = retrieve(&caller, json!({"target": reference})).await;
+    assert_eq!(again["retrieved"]["data"], found["retrieved"]["data"]);
+    let resolved = resolve(&caller, json!({"reference": reference})).await;
+    assert_eq!(resolved["data"], found["retrieved"]["data"]);
+    assert_eq!(reason(&of(&caller, "more.rs", json!({"sections": ["fn"]})).await), "constraint_unmet");
+}
+
+#[tokio::test]
+async fn a_filter_that_takes_for_ever_is_not_run() {
+    let deep = (0..100).fold(json!(0), |inner, _| json!([inner, 1]));
+    let (_server, caller) = given(json!({"a.json": deep.to_string()})).await;
+    let found = of(&caller, "a.json", json!({"filters": "$..*..*..*..*..*..*..*..*"})).await;
+    assert_eq!(reason(&found), "constraint_unmet");
+    let nested = format!("${}", "[?@".repeat(1000));
+    let body = json!({"target": "slate://Knowledge/a.json", "constraints": {"filters": nested}});
+    assert_eq!(
+        caller.post("/v1/retrieve").json(body).await.ok(422)["errors"][0]["pointer"],
+        "/constraints/filters"
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_guessed_or_lost_because_a_format_is_asked() {
+    let (_server, caller) = given(json!({
+        "twice.json": "{\"a\": 1, \"a\": 2}",
+        "words": {"content": "just words\nand more\n", "media_type": "application/octet-stream"},
+        "table": {"content": "a,b\n1,2\n", "media_type": "application/octet-stream"},
+    }))
+    .await;
+    assert_eq!(reason(&of(&caller, "twice.json", json!({})).await), "format_mismatch");
+    for (path, format, data) in [
+        ("words", "yaml", None),
+        ("words", "csv", None),
+        ("words", "text", Some(json!("just words\nand more\n"))),
+        ("table", "csv", Some(json!([{"a": "1", "b": "2"}]))),
+        ("twice.json", "text", Some(json!("{\"a\": 1, \"a\": 2}"))),
+    ] {
+        let target = format!("slate://Knowledge/{path}");
+        let found = retrieve(&caller, json!({"target": target, "format": format})).await;
+        match data {
+            Some(data) => assert_eq!(found["retrieved"]["data"], data, "{path} {format}"),
+            None => assert_eq!(reason(&found), "format_mismatch", "{path} {format}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_text_breaks_it() {
+    let (_server, caller) = given(json!({"a.md": "# A\n"})).await;
+    for text in [
+        "\u{0}",
+        "a\u{0}.md",
+        "\u{feff}",
+        "\u{10ffff}",
+        "%",
+        "slate://Knowledge/a.md%00",
+        "api:\u{0}/x",
+        "database:a/b/%00",
+        "http://a\u{0}.test/",
+        "http://[::1",
+        "slate://",
+        "slate://\u{0}/a@1",
+    ] {
+        for body in [
+            json!({"target": text, "constraints": {"slate": "Knowledge"}}),
+            json!({"target": {"slate": "Knowledge", "path": text}}),
+            json!({"target": {"slate": text, "path": "a.md"}}),
+            json!({"target": {"slate": "Knowledge", "path": "a.md", "version": text}}),
+            json!({"target": {"api": text, "path": text, "query": {text: text}}}),
+            json!({"target": {"database": text, "table": text, "key": text}}),
+            json!({"target": {"database": "d", "query": text, "params": {text: text}}}),
+            json!({"target": "slate://Knowledge/a.md", "constraints": {"sections": [text]}}),
+            json!({"target": "slate://Knowledge/a.md", "constraints": {"version": text}}),
+            json!({"target": "slate://Knowledge/a.md", "constraints": {"fields": [format!("/{text}")]}}),
+            json!({"target": "slate://Knowledge/a.md", "constraints": {"filters": [format!("$['{text}']")]}}),
+        ] {
+            let reply = caller.post("/v1/retrieve").json(body.clone()).await;
+            assert!(reply.status == 200 || reply.status == 422, "{} {body}", reply.status);
+        }
+        let reply = caller.post("/v1/citations/resolve").json(json!({"reference": text})).await;
+        assert!([200, 404, 422].contains(&reply.status), "{} {text:?}", reply.status);
+        let body = json!({"reference": "slate://Knowledge/a.md@1", "quote": text});
+        let reply = caller.post("/v1/citations/check").json(body).await;
+        assert!(reply.status == 200 || reply.status == 422, "{} {text:?}", reply.status);
+    }
+}
+
+#[tokio::test]
+async fn a_hash_is_the_same_in_capitals() {
+    let (_server, caller) = given(json!({"a.md": "one\n"})).await;
+    let hash = of(&caller, "a.md", json!({})).await["citation"]["hash"].as_str().unwrap().to_uppercase();
+    let hash = hash.replacen("SHA256", "sha256", 1);
+    let resolved = resolve(&caller, json!({"reference": "slate://Knowledge/a.md@1", "hash": hash})).await;
+    assert_eq!(resolved["status"], "verified");
 }

@@ -15,6 +15,9 @@ const KEYWORDS: &[&str] = &[
     "contract",
     "data",
     "def",
+    "defmacro",
+    "defmodule",
+    "defp",
     "enum",
     "extension",
     "fn",
@@ -58,6 +61,7 @@ const MODIFIERS: &[&str] = &[
     "final",
     "inline",
     "internal",
+    "local",
     "open",
     "override",
     "partial",
@@ -96,7 +100,7 @@ pub fn constructs(text: &str, name: &str) -> Vec<Construct> {
     let mut constructs: Vec<Construct> = Vec::new();
     let mut depth = 0_i64;
     let mut open: Option<Construct> = None;
-    // Lines of attributes, which belong to what follows.
+    // Lines of attributes, and of the parameters of a template, which belong to what follows.
     let mut attributes: Option<u64> = None;
     for n in 1..=index.count() {
         let raw = &text[index.bytes(n, n)];
@@ -104,10 +108,10 @@ pub fn constructs(text: &str, name: &str) -> Vec<Construct> {
         let indented = raw.starts_with([' ', '\t']);
         let mut within = depth > 0 || indented;
         if !within && !line.trim().is_empty() {
-            within = line.starts_with(['}', ')', ']', '{']);
+            within = line.starts_with(['}', ')', ']', '{']) || language.ends && is_end(line);
             if !within {
                 constructs.extend(open.take());
-                if line.starts_with("#[") || line.starts_with('@') {
+                if line.starts_with("#[") || line.starts_with('@') || line.starts_with("template") {
                     attributes.get_or_insert(n);
                 } else {
                     let first = attributes.take().unwrap_or(n);
@@ -176,6 +180,10 @@ fn begin(line: &str) -> Option<(Vec<String>, Vec<String>)> {
     Some((keywords, names))
 }
 
+fn is_end(line: &str) -> bool {
+    words(line).first() == Some(&"end")
+}
+
 fn words(text: &str) -> Vec<&str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '$')
         .filter(|word| !word.is_empty())
@@ -196,6 +204,8 @@ struct Language {
     triple: bool,
     /// `` `…` `` is a string.
     backtick: bool,
+    /// `end` ends a construct.
+    ends: bool,
 }
 
 impl Language {
@@ -216,6 +226,7 @@ impl Language {
             single: hash || dashes || script,
             triple: python,
             backtick: script || extension == "go",
+            ends: matches!(extension, "rb" | "lua" | "jl" | "ex" | "exs"),
         }
     }
 
@@ -335,6 +346,23 @@ mod tests {
         let c = "#include <x>\nstatic int main(int argc)\n{\n  return 0; /* } */\n}\nif (x) y;\n";
         assert_eq!(found("a.c", c, "main"), [(2, 5)]);
         assert_eq!(found("a.c", c, "x"), []);
+    }
+
+    #[test]
+    fn what_ends_with_a_word() {
+        let ruby = "class A\n  def b\n    1\n  end\nend\n\ndef c\n  2\nend\nputs c\n";
+        assert_eq!(found("a.rb", ruby, "class"), [(1, 5)]);
+        assert_eq!(found("a.rb", ruby, "c"), [(7, 9)]);
+        let lua = "local function f(x)\n  return x\nend\nfunction M.g()\nend -- g\n";
+        assert_eq!(found("a.lua", lua, "function"), [(1, 3), (4, 5)]);
+        assert_eq!(found("a.ex", "defmodule A do\n  def b, do: 1\nend\n", "defmodule"), [(1, 3)]);
+    }
+
+    #[test]
+    fn templates_begin_with_their_parameters() {
+        let cpp = "template <typename T>\nclass A {\n};\nint end(int x) {\n}\n";
+        assert_eq!(found("a.cpp", cpp, "class"), [(1, 3)]);
+        assert_eq!(found("a.cpp", cpp, "end"), [(4, 5)]);
     }
 
     #[test]

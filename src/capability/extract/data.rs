@@ -3,28 +3,74 @@
 use serde_json::{Map, Value};
 use serde_json_path::JsonPath;
 
-/// The most nodes that a filter may select.
-pub const MAX_NODES: usize = 100_000;
+use super::path::{self, Extent};
 
-/// The nodes that the paths select, in the order of the paths, as an array. Values within values may be selected more
+/// The most nodes that filters may select.
+pub const MAX_NODES: usize = 100_000;
+/// The most that the nodes may hold together, in bytes of text, each value counted as 16 more: a value within selected
+/// ones is given again with each.
+pub const MAX_SELECTED: usize = 32 << 20;
+/// The most brackets that a path may have open at once: each takes some of the stack.
+const MAX_NESTED: usize = 16;
+
+/// A JSONPath.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    text: String,
+    path: JsonPath,
+}
+
+impl Filter {
+    /// Parses a JSONPath.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn parse(text: String) -> Result<Filter, String> {
+        if path::nesting(&text) > MAX_NESTED {
+            return Err(format!("must not have more than {MAX_NESTED} brackets within each other"));
+        }
+        match JsonPath::parse(&text) {
+            Ok(path) => Ok(Filter { text, path }),
+            Err(error) => Err(format!("is no JSONPath (RFC 9535): {}", error.message())),
+        }
+    }
+}
+
+/// The nodes that the filters select, in the order of the filters, as an array. Values within values may be selected more
 /// than once.
 ///
 /// # Errors
-/// A sentence when there are too many.
-pub fn filter(data: &Value, paths: &[JsonPath]) -> Result<Value, String> {
-    let mut nodes = Vec::new();
-    for path in paths {
-        nodes.extend(
-            path.query(data)
-                .iter()
-                .take(MAX_NODES + 1 - nodes.len().min(MAX_NODES))
-                .map(|node| (*node).clone()),
-        );
-        if nodes.len() > MAX_NODES {
-            return Err(format!("the filter selects more than {MAX_NODES} values"));
+/// A sentence when there are too many, or when it would take too long to tell.
+pub fn filter(data: &Value, filters: &[Filter]) -> Result<Value, String> {
+    let extent = Extent::of(data);
+    if filters.iter().map(|filter| path::steps(&filter.text, extent)).sum::<f64>() > path::MAX_STEPS {
+        return Err("the filter would take too long on data of this size".into());
+    }
+    let (mut nodes, mut left) = (Vec::new(), MAX_SELECTED);
+    for filter in filters {
+        for node in filter.path.query(data).iter() {
+            if nodes.len() == MAX_NODES || !fits(node, &mut left) {
+                return Err(format!("the filter selects more than {MAX_NODES} values, or too large ones"));
+            }
+            nodes.push((*node).clone());
         }
     }
     Ok(Value::Array(nodes))
+}
+
+/// Whether a value is within what is left, which is lessened by it.
+fn fits(value: &Value, left: &mut usize) -> bool {
+    let size = 16 + value.as_str().map_or(0, str::len);
+    let Some(rest) = left.checked_sub(size) else { return false };
+    *left = rest;
+    match value {
+        Value::Array(elements) => elements.iter().all(|element| fits(element, left)),
+        Value::Object(members) => members.iter().all(|(name, member)| {
+            *left = left.saturating_sub(name.len());
+            fits(member, left)
+        }),
+        _ => true,
+    }
 }
 
 /// What the pointers keep, where it was: an object keeps the members that are pointed to, an array the elements. Where the
@@ -41,7 +87,9 @@ pub fn project(data: &Value, pointers: &[String]) -> Result<Value, String> {
     let mut found = vec![false; pointers.len()];
     let kept = match data {
         Value::Array(elements) if by_element => {
-            Value::Array(elements.iter().map(|element| keep(element, &tokens, &mut found)).collect())
+            // What has no members at all keeps none: it is left out.
+            let inner = elements.iter().filter(|element| element.is_object() || element.is_array());
+            Value::Array(inner.map(|element| keep(element, &tokens, &mut found)).collect())
         }
         _ => keep(data, &tokens, &mut found),
     };
@@ -150,15 +198,35 @@ mod tests {
         assert_eq!(projected(rows.clone(), &["/n"]).unwrap(), json!([{"n": 1}, {"n": 2}, {}]));
         assert_eq!(projected(rows.clone(), &["/0/s"]).unwrap(), json!([{"s": "a"}]));
         assert!(projected(rows, &["/x"]).is_err());
+        assert_eq!(projected(json!([1, {"n": 2}, "a", null]), &["/n"]).unwrap(), json!([{"n": 2}]));
         assert_eq!(projected(json!([]), &["/x"]).unwrap(), json!([]));
     }
 
     #[test]
     fn paths_select_nodes() {
         let data = json!({"items": [{"n": 1}, {"n": 2}]});
-        let paths =
-            |texts: &[&str]| texts.iter().map(|text| JsonPath::parse(text).unwrap()).collect::<Vec<_>>();
+        let paths = |texts: &[&str]| {
+            texts.iter().map(|text| Filter::parse(text.to_string()).unwrap()).collect::<Vec<_>>()
+        };
         assert_eq!(filter(&data, &paths(&["$.items[?@.n > 1]"])).unwrap(), json!([{"n": 2}]));
         assert_eq!(filter(&data, &paths(&["$..n", "$.x"])).unwrap(), json!([1, 2]));
+    }
+
+    #[test]
+    fn what_would_take_for_ever_is_refused_at_once() {
+        let deep = (0..100).fold(json!(0), |inner, _| json!([inner, 1]));
+        let filters = |text: &str| vec![Filter::parse(text.into()).unwrap()];
+        for text in ["$..*..*..*..*..*..*", &format!("${}", "[0,0]".repeat(60)), "$..[?@..[?@..[?@..*]]]"] {
+            assert!(filter(&deep, &filters(text)).unwrap_err().contains("too long"), "{text}");
+        }
+        // A text within a hundred arrays, each of which holds it.
+        let large = (0..100).fold(json!("x".repeat(1 << 20)), |inner, _| json!([inner]));
+        assert!(filter(&large, &filters("$..*")).unwrap_err().contains("too large"));
+        for open in ["[?@", "[?(@.a", "[?!(@.a", "[?count(@"] {
+            let text = format!("${}", open.repeat(800));
+            assert!(Filter::parse(text).unwrap_err().contains("brackets"), "{open}");
+        }
+        let nested = format!("$[?{}@.a{}]", "(".repeat(15), ")".repeat(15));
+        assert_eq!(filter(&json!([{"a": 1}]), &filters(&nested)).unwrap(), json!([{"a": 1}]));
     }
 }

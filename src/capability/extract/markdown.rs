@@ -21,6 +21,9 @@ pub struct Section {
 /// All sections of a text, in order. Headings within quotes and lists are none of the document's own.
 pub fn sections(text: &str) -> Vec<Section> {
     let index = LineIndex::of(text);
+    // A byte order mark is no part of the first line's Markdown.
+    let mark = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let text = &text[mark..];
     let mut sections: Vec<Section> = Vec::new();
     let mut depth = 0_usize;
     let mut heading: Option<(HeadingLevel, u64, String)> = None;
@@ -30,7 +33,7 @@ pub fn sections(text: &str) -> Vec<Section> {
     {
         match event {
             Event::Start(Tag::Heading { level, .. }) if depth == 0 => {
-                heading = Some((level, index.line_of(range.start), String::new()));
+                heading = Some((level, index.line_of(mark + range.start), String::new()));
                 inside = None;
             }
             Event::End(TagEnd::Heading(_)) if heading.is_some() => {
@@ -137,6 +140,12 @@ mod tests {
     fn front_matter_is_no_heading() {
         assert_eq!(of("---\ntitle: x\n---\n# A\n"), [one("A", 1, 4, 4)]);
         assert_eq!(of("+++\ntitle = 1\n+++\n# A\n"), [one("A", 1, 4, 4)]);
+    }
+
+    #[test]
+    fn a_byte_order_mark_hides_no_heading() {
+        assert_eq!(of("\u{feff}# A\nx\n## B\n"), [one("A", 1, 1, 3), one("B", 2, 3, 3)]);
+        assert_eq!(of("\u{feff}---\ntitle: x\n---\n# A\n"), [one("A", 1, 4, 4)]);
     }
 
     #[test]

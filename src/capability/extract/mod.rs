@@ -7,3 +7,4 @@ pub mod code;
 pub mod data;
 pub mod lines;
 pub mod markdown;
+pub mod path;

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
+use reqwest::StatusCode;
+use reqwest::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED,
+};
 use url::Url;
 
 use super::Source;
@@ -31,29 +34,38 @@ impl Source for Web<'_> {
     async fn fetch(&self, app: &App, ctx: &Ctx, _: &Request) -> Result<Outcome> {
         let mut url = self.0.clone();
         url.set_fragment(None);
-        let known = Known {
-            origin: Origin {
-                kind: SourceType::Web,
-                source: format!("web:{}", url.host_str().unwrap_or_default()),
-                reference: Some(url.to_string()),
-                anchor: format!("url:{url}"),
-                authority: Authority::Low,
-            },
-            volatile: false,
-            max_age_seconds: None,
-        };
+        let known = Known { origin: origin(&url), volatile: false, max_age_seconds: None };
         let call = Call { retries: RETRIES, ..Call::get(url, TIMEOUT, MAX_BYTES) };
         Ok(match app.outbound.send(&call).await {
             Ok(answer) => {
                 // What redirects is cited by where it led.
-                let url = answer.url.clone();
-                let origin =
-                    Origin { reference: Some(url.to_string()), anchor: format!("url:{url}"), ..known.origin };
-                fetched(Known { origin, ..known }, answer, ctx.now)
+                let known = Known { origin: origin(&answer.url), ..known };
+                fetched(known, answer, Utc::now()).map(|fetched| self.whole(fetched))
             }
             Err(failure) => Err(missed(known.origin, &failure, ctx.now)),
         }
         .into())
+    }
+}
+
+impl Web<'_> {
+    /// A fragment is never sent: what it names is for the reader of the page to find.
+    fn whole(&self, mut fetched: Fetched) -> Fetched {
+        if self.0.fragment().is_some_and(|fragment| !fragment.is_empty()) {
+            fetched.assumptions.push("The fragment of the URL was left out; the whole page is given.".into());
+        }
+        fetched
+    }
+}
+
+/// What a URL is as a source.
+fn origin(url: &Url) -> Origin {
+    Origin {
+        kind: SourceType::Web,
+        source: format!("web:{}", url.host_str().unwrap_or_default()),
+        reference: Some(url.to_string()),
+        anchor: format!("url:{url}"),
+        authority: Authority::Low,
     }
 }
 
@@ -88,17 +100,29 @@ pub(super) fn fetched(known: Known, answer: Answer, now: DateTime<Utc>) -> Resul
         ));
     }
     let header = |name: HeaderName| text_of(&answer.headers, name);
+    // What was decompressed no longer has this header.
+    if header(CONTENT_ENCODING).is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
+        let detail = "the body was sent in an encoding of content that was not offered to the source";
+        return Err(Missed::new(origin, Reason::FormatMismatch, detail, now));
+    }
     let said = header(LAST_MODIFIED);
     let last_modified =
         said.as_deref().and_then(|date| DateTime::parse_from_rfc2822(date).ok()).map(|date| date.to_utc());
     let transport = if answer.url.scheme() == "https" { "HTTPS" } else { "plain HTTP" };
-    let whole = answer.cut.is_none();
+    let part = status == StatusCode::PARTIAL_CONTENT;
+    let whole = answer.cut.is_none() && !part;
     let hashed = if whole { "its SHA-256 was taken of all its bytes" } else { "not all its bytes were read" };
     let mut assumptions = Vec::new();
-    let cut = answer.cut.map(|cut| match cut {
-        Cut::TooLarge => (Reason::TooLarge, format!("only the first {MAX_BYTES} bytes were read")),
-        Cut::Ended => (Reason::Unreachable, "the connection ended before the body did".to_owned()),
-    });
+    let cut = match answer.cut {
+        Some(Cut::TooLarge) => {
+            Some((Reason::TooLarge, format!("only the first {MAX_BYTES} bytes were read")))
+        }
+        Some(Cut::Ended) => {
+            Some((Reason::Unreachable, "the connection ended before the body did".to_owned()))
+        }
+        None if part => Some((Reason::Unreachable, "the source sent only a part, unasked".to_owned())),
+        None => None,
+    };
     if let Some((_, detail)) = &cut {
         assumptions.push(format!("What is given is not all: {detail}."));
     }
@@ -115,7 +139,7 @@ pub(super) fn fetched(known: Known, answer: Answer, now: DateTime<Utc>) -> Resul
         media_type: header(CONTENT_TYPE),
         version: header(ETAG).or(said),
         utf8: false,
-        original_size: length.filter(|_| !whole),
+        original_size: length.filter(|_| !whole && !part),
         bytes: answer.body,
         read_at: now,
         origin,

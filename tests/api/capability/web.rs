@@ -19,7 +19,14 @@ pub struct Remote {
 
 impl Remote {
     pub async fn start(answer: impl Fn(usize, &str) -> Vec<u8> + Send + Sync + 'static) -> Remote {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Remote::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), answer)
+    }
+
+    /// The same on a listener that there is.
+    pub fn on(
+        listener: TcpListener,
+        answer: impl Fn(usize, &str) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Remote {
         let (address, asked) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
         let (count, answer) = (asked.clone(), Arc::new(answer));
         tokio::spawn(async move {
@@ -65,7 +72,7 @@ pub async fn allowing() -> (Server, Caller) {
     (server, caller)
 }
 
-async fn get(caller: &Caller, url: &str) -> Value {
+pub async fn get(caller: &Caller, url: &str) -> Value {
     retrieve(caller, json!({"target": url})).await
 }
 
