@@ -30,8 +30,8 @@ pub mod facets;
 const PAGE_BYTES: i64 = 16 << 20;
 /// The same for a page of a stream, which is in memory as a whole.
 const STREAM_BYTES: i64 = 4 << 20;
-/// Items of a page of a stream.
-const STREAM_ITEMS: usize = 200;
+/// Items of a page of a stream. Each page searches anew, so few large ones cost a third of many small ones.
+const STREAM_ITEMS: usize = 1000;
 /// The most bytes of a body: a thousand paths, escaped.
 const MAX_BODY: usize = 4 << 20;
 /// The media type of a stream.
