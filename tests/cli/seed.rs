@@ -87,7 +87,11 @@ fn what_changed_is_told_apart() {
 fn settings_make_the_slate_and_keep_what_they_do_not_name() {
     let cli = Cli::new();
     let dir = place();
-    put(dir.path(), "slate.yaml", "description: Ours\nretention_days: 7\nmetatag_types: {a: number}\n");
+    put(
+        dir.path(),
+        "slate.yaml",
+        "description: Ours\nretention_days: 7\nlanguage: english\nmetatag_types: {a: number}\n",
+    );
     put(dir.path(), "a.md", "---\na: 1\n---\n");
     cli.seed(dir.path(), &[]).expect(0);
     let slate = cli.slate("S");
@@ -96,6 +100,7 @@ fn settings_make_the_slate_and_keep_what_they_do_not_name() {
     cli.seed(dir.path(), &[]).expect(0);
     let slate = cli.slate("S");
     assert_eq!((slate.description.as_deref(), slate.retention_days, slate.volatile), (Some("Ours"), 7, true));
+    assert_eq!(slate.language, "english");
     fs::remove_file(dir.path().join("slate.yaml")).unwrap();
     cli.seed(dir.path(), &[]).expect(0);
     assert_eq!(cli.slate("S"), slate);

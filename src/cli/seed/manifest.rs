@@ -8,6 +8,7 @@
 //! max_age_seconds: 86400
 //! retention_days: 30
 //! metatag_types: { owner: string, topics: "string[]" }   # string, string[], number, boolean or object
+//! language: english          # of searches: simple, or another text-search configuration of Postgres
 //! ```
 //!
 //! ```yaml
@@ -155,6 +156,7 @@ struct SettingsShape {
     max_age_seconds: Option<u64>,
     retention_days: Option<u32>,
     metatag_types: Option<BTreeMap<String, TagType>>,
+    language: Option<String>,
 }
 
 fn check_settings(value: Value, lines: &Lines, pointer: &str) -> Result<Settings, (u32, String)> {
@@ -221,10 +223,10 @@ mod tests {
     fn settings_are_kept_as_they_are() {
         let text = "description: Things\nauthority: high\nvolatile: true\nmax_age_seconds: 60\n\
                     retention_days: 7\nmetatag_types:\n  a: string\n  b: string[]\n  c: number\n  \
-                    d: boolean\n  e: object\n";
+                    d: boolean\n  e: object\nlanguage: english\n";
         let types = json!({"a": "string", "b": "string[]", "c": "number", "d": "boolean", "e": "object"});
         let expected = json!({"description": "Things", "authority": "high", "volatile": true,
-                              "max_age_seconds": 60, "retention_days": 7, "metatag_types": types});
+                              "max_age_seconds": 60, "retention_days": 7, "metatag_types": types, "language": "english"});
         assert_eq!(settings(text).map(Value::Object), Ok(expected));
         assert_eq!(settings("# nothing\n"), Ok(Settings::new()));
         assert_eq!(settings("description:\n"), Ok(Settings::new()));

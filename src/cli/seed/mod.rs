@@ -50,6 +50,7 @@ slate.yaml, every member optional:
   max_age_seconds: 86400
   retention_days: 30
   metatag_types: { owner: string, topics: \"string[]\", priority: number }
+  language: english              # of searches
 
 A manifest:
   slate: Knowledge
