@@ -80,8 +80,6 @@ const SPECIAL_V4: [Ipv4Net; 16] = [
     // A public address at which a cloud answers for its machines alone.
     v4(168, 63, 129, 16, 32),
     v4(169, 254, 0, 0, 16),
-    // Public by the registry, but where a cloud's machines ask about themselves.
-    v4(168, 63, 129, 16, 32),
     v4(172, 16, 0, 0, 12),
     v4(192, 0, 0, 0, 24),
     v4(192, 0, 2, 0, 24),

@@ -70,7 +70,7 @@ impl Outbound {
             let asked = tried.as_ref().ok().and_then(|answer| retry_after(&answer.headers, Utc::now()));
             if let Some(time) = asked.filter(|_| tried.as_ref().is_ok_and(|answer| is_busy(answer.status))) {
                 let busy = answered(&tried).unwrap_or_else(|| place(&call.url));
-                self.pace.rest(&busy, time.min(MAX_REST));
+                self.pace.rest(&busy, time);
             }
             let again = match &tried {
                 Ok(answer) => is_busy(answer.status) || answer.status.is_server_error(),
