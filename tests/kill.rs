@@ -14,6 +14,12 @@ use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+#[allow(dead_code, reason = "it is shared with other tests")]
+#[path = "api/support/model.rs"]
+mod model;
+#[path = "kill/runs.rs"]
+mod runs;
+
 const OPERATOR: &str = "the-operator-token-of-this-test";
 const FILES: usize = 48;
 const ROUNDS: usize = 24;
@@ -33,6 +39,9 @@ impl Server {
             .env("SLATEBASE_DATA_DIR", data_dir.path())
             .env("SLATEBASE_OPERATOR_TOKEN", OPERATOR)
             .env("SLATEBASE_LOG", "error")
+            .env("SLATEBASE_OUTBOUND_ALLOW", "127.0.0.0/8")
+            .env("SLATEBASE_OUTBOUND_RATE", "10000")
+            .env("SLATEBASE_MAX_RUNS", "4")
             .env_remove("SLATEBASE_DATABASE_URL")
             .env_remove("SLATEBASE_MIGRATE_DATABASE_URL")
             .stdin(Stdio::null())
@@ -114,6 +123,14 @@ impl Caller {
         self.call(Method::GET, path, Value::Null).await
     }
 
+    /// A session's events, once it has ended.
+    async fn events(&self, id: &str) -> String {
+        let url = format!("{}/v1/sessions/{id}/events", self.base);
+        let response = self.client.get(url).bearer_auth(&self.token).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        response.text().await.unwrap()
+    }
+
     async fn post(&self, path: &str, body: Value) -> Value {
         self.call(Method::POST, path, body).await
     }
@@ -137,9 +154,15 @@ fn a_killed_server_loses_and_doubles_nothing() {
     tokio::runtime::Runtime::new().unwrap().block_on(kill_and_resume());
 }
 
-async fn kill_and_resume() {
+/// A data directory that Postgres may enter as whoever it runs.
+fn fresh_dir() -> TempDir {
     let data_dir = tempfile::tempdir().unwrap();
     fs::set_permissions(data_dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    data_dir
+}
+
+async fn kill_and_resume() {
+    let data_dir = fresh_dir();
     let server = Server::start(&data_dir).await;
     let operator = server.caller(OPERATOR);
     operator.post("/v1/tenants", json!({"name": "acme"})).await;

@@ -25,6 +25,7 @@ pub mod retrieve;
 pub mod secrets;
 pub mod seed;
 pub mod serve;
+pub mod session;
 pub mod tenant;
 pub mod verify;
 
@@ -68,6 +69,8 @@ enum Command {
     Cite(cite::Args),
     #[command(subcommand)]
     Secrets(secrets::Action),
+    #[command(subcommand)]
+    Session(session::Action),
     Openapi(openapi::Args),
     Verify(verify::Args),
     Bench(Box<bench::Args>),
@@ -88,6 +91,7 @@ pub fn main() -> ExitCode {
         Command::Retrieve(args) => retrieve::run(*args),
         Command::Cite(args) => cite::run(args),
         Command::Secrets(action) => secrets::run(&action),
+        Command::Session(action) => session::run(action),
         Command::Openapi(args) => openapi::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -70,12 +70,17 @@ pub struct Model {
 
 impl Model {
     pub async fn start(answer: impl Fn(&Prompted) -> Says + Send + Sync + 'static) -> Model {
+        Model::slow(Duration::ZERO, answer).await
+    }
+
+    /// One that thinks for a while before it answers.
+    pub async fn slow(time: Duration, answer: impl Fn(&Prompted) -> Says + Send + Sync + 'static) -> Model {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, prompted) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
         let (seen, answer) = (prompted.clone(), Arc::new(answer));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, seen.clone(), answer.clone()));
+                tokio::spawn(serve(stream, seen.clone(), time, answer.clone()));
             }
         });
         Model { address, prompted }
@@ -94,6 +99,7 @@ impl Model {
 async fn serve(
     mut stream: TcpStream,
     seen: Arc<Mutex<Vec<Prompted>>>,
+    time: Duration,
     answer: Arc<impl Fn(&Prompted) -> Says + Send + Sync + 'static>,
 ) -> Option<()> {
     let mut head = Vec::new();
@@ -112,6 +118,7 @@ async fn serve(
         prompted.before = seen.len();
         seen.push(prompted.clone());
     }
+    tokio::time::sleep(time).await;
     let (status, more, length, body) = match answer(&prompted) {
         Says::Status(status, more, body) => (status, more, body.len(), body),
         Says::Half(body) => (200, "", body.len() * 2, body),
