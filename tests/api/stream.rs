@@ -1,6 +1,8 @@
 //! Pages and streams while others write, and streams whose client is slow or goes.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,6 +13,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Map, Value, json};
+use slatebase::http::server;
 
 use crate::support::{Caller, Reply, Server, eventually};
 
@@ -139,7 +142,7 @@ async fn files_that_stay_appear_exactly_once_while_others_come_and_go() {
 async fn a_page_whose_files_have_gone_is_not_the_end() {
     let (server, caller) = Server::with_slate().await;
     caller.put("/v1/slates/K/files/d/z.md").body("text/plain", "z").await.expect(201);
-    server.copies("d/z.md", 250);
+    server.copies("d/z.md", 1100);
     let query = json!({"folder": "d", "request": {"glob": "*"}});
     for streaming in [true, false] {
         let (mut admin, mut watch) = (server.superuser(), server.superuser());
@@ -153,7 +156,8 @@ async fn a_page_whose_files_have_gone_is_not_the_end() {
         }
         let asked = tokio::spawn(std::future::IntoFuture::into_future(request.json(body.clone())));
         eventually("the first page waits", || counted(&mut watch, WAITING) == 1).await;
-        let gone = if streaming { 200 } else { 10 };
+        // A page of a stream has a thousand items.
+        let gone = if streaming { 1000 } else { 10 };
         admin
             .batch_execute(&format!(
                 "delete from files where id in (select id from files where path like 'd/c%' order by path limit {gone});
@@ -162,12 +166,48 @@ async fn a_page_whose_files_have_gone_is_not_the_end() {
             .unwrap();
         if streaming {
             let (items, end) = streamed(asked.await.unwrap());
-            assert_eq!((items.len(), end.get("error")), (51, None), "{end}");
+            assert_eq!((items.len(), end.get("error")), (101, None), "{end}");
         } else {
             let page = asked.await.unwrap().ok(200);
             assert_eq!(page["items"], json!([]));
             body["cursor"] = page["next_cursor"].clone();
-            assert_eq!(pages(&caller, &body, 10).await.len(), 41);
+            assert_eq!(pages(&caller, &body, 10).await.len(), 91);
         }
     }
+}
+
+/// Begins a stream, and reads its first line.
+fn begin(address: &str, caller: &Caller, body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let token = caller.token.as_deref().unwrap();
+    write!(
+        stream,
+        "POST /v1/slates/K/query HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nAccept: application/x-ndjson\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut byte = [0];
+    while byte != [b'{'] {
+        assert_eq!(stream.read(&mut byte).unwrap(), 1);
+    }
+    stream
+}
+
+#[tokio::test]
+async fn when_the_client_goes_no_further_page_is_made() {
+    let (server, caller) = Server::with_slate().await;
+    // Sixty pages of 3 MiB and more: far more than connections buffer.
+    let large = "x".repeat(16 << 10);
+    caller.put("/v1/slates/K/files/d/z.md").body("text/plain", large).await.expect(201);
+    server.copies("d/z.md", 12_000);
+    let second = server::run(server.app.clone(), server.config()).await.unwrap();
+    let address = second.address.to_string();
+    // On a thread of its own: the server is started by the one that this test runs on.
+    let begun = move || drop(begin(&address, &caller, "{\"folder\": \"d\", \"request\": {\"glob\": \"*\"}}"));
+    tokio::task::spawn_blocking(begun).await.unwrap();
+    // It waits for all that is in flight, so what it has not made by then it never makes.
+    second.stop().await;
+    let pages = counted(&mut server.superuser(), "select count(*) from provenance");
+    assert!((1..30).contains(&pages), "{pages} pages were made for a client that read one line");
 }
