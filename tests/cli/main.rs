@@ -14,4 +14,5 @@ mod secrets;
 mod seed;
 mod serve;
 mod served;
+mod stream;
 mod support;

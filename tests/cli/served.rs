@@ -42,6 +42,13 @@ impl Served {
         (Served { base, child, out, err: Some(err) }, lines)
     }
 
+    /// The most memory that it ever had, in KiB.
+    pub fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// The next lines, up to one that `last` accepts.
     pub fn lines(&mut self, last: impl Fn(&str) -> bool) -> Vec<String> {
         let mut lines = Vec::new();
