@@ -1,7 +1,7 @@
 //! The `retrieve` capability: one identified thing of one source, with everything that is needed to trust it and to fetch
 //! it again (provenance, "Input" to "Failures").
 //!
-//! A [`request`] names a target; one of the [`sources`] reads it; [`format`] and [`extract`] make data of its bytes, in a
+//! A [`request`] names a target; one of the [`sources`] reads it; [`mod@format`] and [`extract`] make data of its bytes, in a
 //! fixed order; [`answer`] puts the output contract together, and [`runner`] records it. A citation given back brings
 //! the same bytes again, or says why not; a quote is looked for in what is cited ([`quote`]).
 //!

@@ -4,7 +4,7 @@
 //!   security and the search views read it. Every use case goes through it.
 //! * [`Db::operator`] opens one that may list and make tenants, and sees nothing that a tenant owns.
 //! * [`Db::anonymous`] opens none: it serves to look one key up, and to ask whether the database is there.
-//! * [`Db::listener`] hears what commits [tell of](Tx::notify), on one connection a server ([`listen`]).
+//! * [`Db::listener`] hears what commits [tell of](Tx::notify), on one connection a server (`listen`).
 //!
 //! The role behind the pool owns no table and cannot bypass row-level security; [`connect`](Db::connect) refuses any
 //! that can ([`roles`]). Waiting is bounded: a request that gets no connection in time is refused as overload, so that

@@ -66,7 +66,7 @@ pub fn unused_terms(tx: &mut Tx) -> Result<Vec<i64>> {
     store::unused_terms(tx, TERMS)
 }
 
-/// Drops those of the terms that are still unused, [`BATCH`] at most. Tells how many; none where a writer is at work,
+/// Drops those of the terms that are still unused, `BATCH` at most. Tells how many; none where a writer is at work,
 /// who may be about to use one.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Sections of code: the constructs at the top level of a file, told by their keyword or their name.
 //!
 //! No grammar is known here, only what most languages share: a construct begins on a line that is not indented and has
-//! one of [`KEYWORDS`], or a name before a parenthesis; it goes on while brackets are open, and over lines that are
+//! one of `KEYWORDS`, or a name before a parenthesis; it goes on while brackets are open, and over lines that are
 //! indented or close one. Strings and comments are passed over, as the file's extension has them.
 
 use super::lines::Part;

@@ -27,7 +27,7 @@ trait Source {
 /// Reads what the request's target names, from whatever source.
 ///
 /// # Errors
-/// [`Code::Invalid`](crate::error::Code::Invalid) for a target that is malformed for its source; those of the database.
+/// [`Code::Invalid`] for a target that is malformed for its source; those of the database.
 pub async fn fetch(app: &App, ctx: &Ctx, request: &Request) -> Result<Outcome> {
     match &request.locator {
         Locator::File(target) => slate::Slate(target).fetch(app, ctx, request).await,

@@ -1,8 +1,8 @@
 //! `slatebase bench`: what the queries read and how long they take, on this machine.
 //!
-//! It generates files ([`data`]), loads them ([`load`]), and measures [`rows`] as a user meets them: as the application
+//! It generates files (`data`), loads them (`load`), and measures `rows` as a user meets them: as the application
 //! role on a connection, and over HTTP against this program as a server of its own. Buffers and statements are those that
-//! the server logged ([`trace`]). Machines are noisy, so every time has its floor beside it, taken in the same run.
+//! the server logged (`trace`). Machines are noisy, so every time has its floor beside it, taken in the same run.
 
 use std::fs;
 use std::io::{self, Write};
