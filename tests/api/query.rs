@@ -376,9 +376,9 @@ async fn what_is_not_text_is_given_in_base64() {
 async fn a_stream_gives_all_items_and_an_end() {
     let (server, caller) = knowledge().await;
     let files: serde_json::Map<_, _> =
-        (0..950).map(|i| (format!("many/f{i:04}.txt"), json!(i.to_string()))).collect();
+        (0..1150).map(|i| (format!("many/f{i:04}.txt"), json!(i.to_string()))).collect();
     server.fill(&caller, "K", files.into()).await;
-    let body = json!({"recursive": true, "request": {"files": ["nope"], "glob": "*", "x": 1}, "limits": {"maxFilesPerRound": 900}});
+    let body = json!({"recursive": true, "request": {"files": ["nope"], "glob": "*", "x": 1}, "limits": {"maxFilesPerRound": 1000}});
     let reply = caller
         .post("/v1/slates/K/query")
         .header("accept", "application/x-ndjson")
@@ -389,11 +389,11 @@ async fn a_stream_gives_all_items_and_an_end() {
     let mut all: Vec<Value> = reply.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(
         all.pop().unwrap(),
-        json!({"end": {"items": 958, "truncated": true, "ignored": ["x"], "errors": []}})
+        json!({"end": {"items": 1158, "truncated": true, "ignored": ["x"], "errors": []}})
     );
     let paths: Vec<&str> = all.iter().map(|item| item["path"].as_str().unwrap()).collect();
-    assert!(paths[0] == "nope" && paths[1..].is_sorted() && paths.len() == 958);
-    assert_eq!(all.iter().filter(|item| item["status"] == "fetched").count(), 900);
+    assert!(paths[0] == "nope" && paths[1..].is_sorted() && paths.len() == 1158);
+    assert_eq!(all.iter().filter(|item| item["status"] == "fetched").count(), 1000);
     let records: std::collections::HashSet<_> =
         all.iter().map(|item| item["provenance_id"].as_str().unwrap().split_once('.').unwrap().0).collect();
     assert!(records.len() > 1, "each page has its own record");

@@ -254,7 +254,8 @@ async fn settings_are_replaced_whole() {
     let etag = first.header("etag");
 
     let put = |body: Value| key.put("/v1/settings").json(body);
-    let new = json!({"default_slate": "Knowledge", "deny_globs": ["secret/**"], "session_retention_days": 7});
+    let new = json!({"default_slate": "Knowledge", "deny_globs": ["secret/**"], "session_retention_days": 7,
+        "max_concurrent_runs": 2, "max_rounds_per_day": null, "max_tokens_per_day": 1000});
     let reply = put(new.clone()).header("if-match", etag).await.expect(200);
     assert_eq!(reply.json(), new);
     let fresh = reply.header("etag");

@@ -1,6 +1,7 @@
 //! What is done with registered sources.
 
-use crate::capability::registry::{Listed, Registered, Registration, SourceKind};
+use crate::capability::registry::api::Api;
+use crate::capability::registry::{Listed, Registered, Registration, SourceKind, Trust};
 use crate::capability::store::registry::{self as store, SourceRow};
 use crate::corpora::entry::Id;
 use crate::ctx::Ctx;
@@ -28,6 +29,15 @@ pub fn find<T: Registration>(tx: &mut Tx, name: &str) -> Result<Option<Registere
         return Ok(None);
     }
     store::find(tx, T::KIND, name, false)?.map(registered).transpose()
+}
+
+/// How much the registered API is to be trusted whose base URL this URL lies below, if there is one.
+///
+/// # Errors
+/// Those of the database.
+pub fn trust_in(tx: &mut Tx, url: &str) -> Result<Option<Trust>> {
+    let found = store::covering(tx, url)?.map(serde_json::from_value::<Api>).transpose();
+    Ok(found.map_err(Error::internal)?.map(|api| api.trust()))
 }
 
 /// The same, where it must be.

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use chrono::Utc;
 use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use url::Url;
 
 use super::web::{Known, MAX_BYTES, RETRIES, fetched, missed};
 use super::{Source, revealed, unregistered};
 use crate::app::App;
+use crate::authority::Authority;
 use crate::capability::ops::registry;
 use crate::capability::outcome::{Missed, Origin, Outcome, Reason};
 use crate::capability::registry::Registered;
@@ -71,7 +73,16 @@ impl Source for Api<'_> {
         let max_age_seconds = trust.max_age_seconds.map(i64::from);
         let known = Known { origin, volatile: trust.volatile, max_age_seconds };
         Ok(match app.outbound.send(&call).await {
-            Ok(answer) => fetched(known, answer, ctx.now),
+            // What another host gave was not vouched for.
+            Ok(answer) if answer.url.origin() != call.url.origin() => {
+                let authority = Authority::Low;
+                let known = Known { origin: Origin { authority, ..known.origin }, ..known };
+                fetched(known, answer, Utc::now()).map(|mut fetched| {
+                    fetched.assumptions.push("The API redirected to another host, which gave this.".into());
+                    fetched
+                })
+            }
+            Ok(answer) => fetched(known, answer, Utc::now()),
             Err(failure) => Err(missed(known.origin, &failure, ctx.now)),
         }
         .into())

@@ -13,6 +13,7 @@ use super::Source;
 use crate::app::App;
 use crate::authority::Authority;
 use crate::capability::format::MAX_DATA;
+use crate::capability::ops::registry;
 use crate::capability::outcome::{Fetched, Missed, Origin, Outcome, Reason};
 use crate::capability::request::Request;
 use crate::capability::target::SourceType;
@@ -27,7 +28,7 @@ pub(super) const RETRIES: u32 = 2;
 /// Bytes that are read at most, decompressed.
 pub(super) const MAX_BYTES: usize = MAX_DATA;
 
-/// A page.
+/// A page. One below the base URL of a registered API is trusted as that is, any other little.
 pub struct Web<'a>(pub &'a Url);
 
 impl Source for Web<'_> {
@@ -39,7 +40,14 @@ impl Source for Web<'_> {
         Ok(match app.outbound.send(&call).await {
             Ok(answer) => {
                 // What redirects is cited by where it led.
-                let known = Known { origin: origin(&answer.url), ..known };
+                let mut known = Known { origin: origin(&answer.url), ..known };
+                let url = answer.url.to_string();
+                if let Some(trust) = app.db.tenant(ctx.tenant, move |tx| registry::trust_in(tx, &url)).await?
+                {
+                    known.origin.authority = trust.authority;
+                    known.volatile = trust.volatile;
+                    known.max_age_seconds = trust.max_age_seconds.map(i64::from);
+                }
                 fetched(known, answer, Utc::now()).map(|fetched| self.whole(fetched))
             }
             Err(failure) => Err(missed(known.origin, &failure, ctx.now)),

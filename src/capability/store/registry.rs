@@ -36,6 +36,27 @@ pub(in crate::capability) fn find(
     Ok(row.optional()?)
 }
 
+#[derive(diesel::QueryableByName)]
+struct DocumentRow {
+    #[diesel(sql_type = diesel::sql_types::Json)]
+    document: Value,
+}
+
+/// What was registered of the API whose base URL this URL lies below; of several, of the nearest.
+pub(in crate::capability) fn covering(tx: &mut Tx, url: &str) -> Result<Option<Value>> {
+    let row: Option<DocumentRow> = diesel::sql_query(
+        "select document from (select document, rtrim(document ->> 'base_url', '/') as base from sources
+             where tenant_id = $1 and kind = 'api') as a
+         where starts_with($2, base) and substr($2, length(base) + 1, 1) in ('', '/', '?')
+         order by length(base) desc limit 1",
+    )
+    .bind::<diesel::sql_types::BigInt, _>(tx.tenant())
+    .bind::<diesel::sql_types::Text, _>(url)
+    .get_result(tx.conn())
+    .optional()?;
+    Ok(row.map(|row| row.document))
+}
+
 /// By kind and name, those after `after`.
 pub(in crate::capability) fn list(
     tx: &mut Tx,

@@ -23,6 +23,8 @@ pub struct Query {
 pub enum Ask {
     /// GET this path, below the slate.
     Get(fn(Data) -> String),
+    /// POST of this body to this path.
+    Post(&'static str, fn(Data) -> Value),
     /// POST of a query.
     Query(Query),
     /// A round of a session over [`BIG`] with this output; what an earlier round of it gave is not given again.
@@ -71,6 +73,15 @@ pub const ROWS: &[Row] = &[
         small: true,
     },
     small(query("exact name", BIG, 20, |data| json!({"files": [data.big_name(11)]}))),
+    // At most twice the row before: the same file, through a query.
+    Row {
+        name: "retrieve, lines of that file",
+        ask: Ask::Post("/v1/retrieve", |data| {
+            json!({"target": {"slate": SLATE, "path": format!("{BIG}/{}", data.big_name(11))},
+                   "constraints": {"lines": "1-3"}})
+        }),
+        small: true,
+    },
     Row { name: "listing page of 100", ask: Ask::Get(|_| format!("folders/{BIG}?limit=100")), small: true },
     query("metatag miss", BIG, 20, |_| tag("label", "nowhere")),
     small(query("metatag rare", BIG, 20, |_| tag("label", "quetzal"))),
@@ -158,6 +169,7 @@ impl Row {
         let slate = format!("/v1/slates/{SLATE}");
         match self.ask {
             Ask::Get(path) => Call::Get(format!("{slate}/{}", path(data))),
+            Ask::Post(path, body) => Call::Post(path.into(), body(data)),
             Ask::Query(Query { folder, recursive, limit, request }) => Call::Post(
                 format!("{slate}/query"),
                 json!({"folder": folder, "recursive": recursive, "limit": limit, "request": request(data)}),
@@ -188,7 +200,7 @@ mod tests {
                 let request = match row.ask {
                     Ask::Query(query) => (query.request)(data),
                     Ask::Round(output) => output(data),
-                    Ask::Get(_) => continue,
+                    Ask::Get(_) | Ask::Post(..) => continue,
                 };
                 let parsed = parse(request.as_object().unwrap(), Mode::ALL, "");
                 assert!(parsed.errors.is_empty() && parsed.shape.is_empty(), "{}: {parsed:?}", row.name);

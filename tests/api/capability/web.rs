@@ -88,6 +88,13 @@ async fn a_document_of_the_web() {
     })
     .await;
     let url = remote.url("/openapi.json");
+    let unregistered = get(&caller, &url).await;
+    assert_eq!(
+        (&unregistered["citation"]["authority"], &unregistered["confidence"]),
+        (&json!("low"), &json!(0.85))
+    );
+    let api = json!({"base_url": remote.url("/")});
+    caller.put("/v1/sources/apis/docs").json(api).await.expect(201);
     let mut found = retrieve(&caller, json!({"target": url, "format": "json"})).await;
     found["provenance_id"].take();
     found["retrieved"]["timestamp"].take();
@@ -98,13 +105,13 @@ async fn a_document_of_the_web() {
             "retrieved": {"target": url, "source": "web:127.0.0.1", "timestamp": null,
                           "data": {"openapi": "3.1.0", "info": {"title": "T", "version": "v2.0.0"}},
                           "format": "json", "complete": true},
-            "citation": {"reference": url, "version": "v2.0.0", "hash": found["citation"]["hash"], "authority": "low"},
+            "citation": {"reference": url, "version": "v2.0.0", "hash": found["citation"]["hash"], "authority": "medium"},
             "provenance": {"source_type": "web", "last_modified": "2015-10-21T07:28:00Z", "freshness": "fresh",
                            "reliability": "Fetched over plain HTTP with status 200; not versioned here, and its SHA-256 \
                                            was taken of all its bytes."},
             "extraction": {"applied_filters": null, "original_size": body.len(), "returned_size": body.len(),
                            "truncated": false},
-            "confidence": 0.85,
+            "confidence": 0.95,
             "evidence_anchors": [format!("url:{url}")],
             "assumptions": [],
         })
