@@ -8,13 +8,10 @@ use super::corpus::{Corpus, Place};
 use super::entry::Id;
 use super::pack::{self, Fetched, Packed, Reason, Unpacked};
 use crate::app::App;
-use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::error::{Code, Error, Result};
-use crate::item::ItemStatus;
 use crate::outbound::{Call, Cut};
-use crate::provenance::confidence::{Facts, Freshness, score};
-use crate::provenance::contract::{CitationView, Contract, Detail, Extraction, Retrieved, Source};
+use crate::provenance::received::Received;
 use crate::provenance::record::Item;
 use crate::secrets;
 
@@ -104,55 +101,19 @@ pub async fn bearer(app: &App, ctx: &Ctx, secret: Option<&Id>) -> Result<Result<
 
 /// What is recorded of a chunk that came from another host.
 fn item(chunk: &Packed, host: &str, secure: bool, now: DateTime<Utc>) -> Result<Item> {
-    let (authority, freshness) = (Authority::default(), Freshness::Unknown);
-    let size = chunk.text().len() as i64;
-    let transport = if secure { "HTTPS" } else { "plain HTTP" };
-    let facts = Facts {
-        remote: true,
-        truncated: false,
-        freshness,
-        hashed: true,
-        authority,
-        encoding_guessed: false,
-        failed: false,
-    };
-    let contract = Contract {
-        retrieved: Retrieved {
-            target: chunk.id().into(),
-            source: format!("web:{host}"),
-            timestamp: now,
-            data: Value::Null,
-            format: Some("text".into()),
-            complete: true,
-        },
-        citation: CitationView { reference: None, version: None, hash: Some(chunk.text_hash()), authority },
-        provenance: Source {
-            source_type: "web".into(),
-            last_modified: None,
-            freshness,
-            reliability: format!(
-                "Given by the gateway of a registered corpus over {transport}; not versioned here, and the SHA-256 is that of the \
-                 chunk's text."
-            ),
-        },
-        extraction: Extraction {
-            applied_filters: None,
-            original_size: size,
-            returned_size: size,
-            truncated: false,
-        },
-        confidence: score(facts),
-        evidence_anchors: Vec::new(),
+    let received = Received {
+        asked: &chunk.id(),
+        host,
+        secure,
+        format: "text",
+        size: chunk.text().len() as i64,
+        hash: chunk.text_hash(),
+        at: now,
+        reliability: (
+            "Given by the gateway of a registered corpus",
+            "; not versioned here, and the SHA-256 is that of the chunk's text.",
+        ),
         assumptions: vec!["The gateway chose the chunk; what it is a part of was not read.".into()],
-        failure: None,
     };
-    Ok(Item {
-        file: None,
-        status: ItemStatus::Fetched.code(),
-        matched_by: 0,
-        authority: authority.code(),
-        freshness: freshness.code(),
-        asked: Some(chunk.id()),
-        detail: Some(Detail::Contract(Box::new(contract)).text()?),
-    })
+    received.item()
 }

@@ -14,5 +14,6 @@ pub mod confidence;
 pub mod contract;
 pub mod lines;
 pub mod ops;
+pub mod received;
 pub mod record;
 mod store;

@@ -7,17 +7,15 @@ use uuid::Uuid;
 use super::call::{Called, NewCall};
 use super::capability::{BUILT_IN, BUILT_IN_VERSION, Capability, Method};
 use super::payload::{corpora as named_corpora, payload, projected};
-use crate::authority::Authority;
 use crate::corpora::corpus::{Corpus, Place};
 use crate::corpora::entry::{Id, Status, http_url, secret};
 use crate::corpora::ops as corpora;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Code, Error, FieldError, Result};
-use crate::item::{ItemStatus, Mode};
-use crate::provenance::confidence::{Facts, Freshness, score};
-use crate::provenance::contract::{CitationView, Contract, Detail, Extraction, Retrieved, Source};
+use crate::item::Mode;
 use crate::provenance::ops::NewRecord;
+use crate::provenance::received::Received;
 use crate::provenance::record::{Item, Kind as Recorded};
 use crate::retrieval;
 use crate::retrieval::budget::Budget;
@@ -314,60 +312,19 @@ pub fn finish(
 /// What is recorded of an answer: that of the tool, as it is in the slot.
 fn item(capability: &str, host: &str, secure: bool, text: &str, ctx: &Ctx) -> Result<Item> {
     use sha2::{Digest, Sha256};
-    let (authority, freshness, size) = (Authority::default(), Freshness::Unknown, text.len() as i64);
-    let transport = if secure { "HTTPS" } else { "plain HTTP" };
-    let facts = Facts {
-        remote: true,
-        truncated: false,
-        freshness,
-        hashed: true,
-        authority,
-        encoding_guessed: false,
-        failed: false,
-    };
-    let hash = crate::hex::hex(&Sha256::digest(text));
-    let contract = Contract {
-        retrieved: Retrieved {
-            target: capability.into(),
-            source: format!("web:{host}"),
-            timestamp: ctx.now,
-            data: Value::Null,
-            format: Some("json".into()),
-            complete: true,
-        },
-        citation: CitationView {
-            reference: None,
-            version: None,
-            hash: Some(format!("sha256:{hash}")),
-            authority,
-        },
-        provenance: Source {
-            source_type: "web".into(),
-            last_modified: None,
-            freshness,
-            reliability: format!(
-                "Answered by a registered capability over {transport}, and checked against its output schema; the SHA-256 is that \
-                 of what was kept of the answer."
-            ),
-        },
-        extraction: Extraction {
-            applied_filters: None,
-            original_size: size,
-            returned_size: size,
-            truncated: false,
-        },
-        confidence: score(facts),
-        evidence_anchors: Vec::new(),
+    let received = Received {
+        asked: capability,
+        host,
+        secure,
+        format: "json",
+        size: text.len() as i64,
+        hash: format!("sha256:{}", crate::hex::hex(&Sha256::digest(text))),
+        at: ctx.now,
+        reliability: (
+            "Answered by a registered capability",
+            ", and checked against its output schema; the SHA-256 is that of what was kept of the answer.",
+        ),
         assumptions: Vec::new(),
-        failure: None,
     };
-    Ok(Item {
-        file: None,
-        status: ItemStatus::Fetched.code(),
-        matched_by: 0,
-        authority: authority.code(),
-        freshness: freshness.code(),
-        asked: Some(capability.to_owned()),
-        detail: Some(Detail::Contract(Box::new(contract)).text()?),
-    })
+    received.item()
 }
