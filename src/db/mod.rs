@@ -11,7 +11,7 @@
 //! no thread ever sits and waits for one.
 //!
 //! Searches are sent as `diesel::sql_query`, which is never kept as a prepared statement: Postgres would turn such a
-//! statement generic after five runs, and read a thousand times as much.
+//! statement generic after five runs, and read a thousand times as much. What is read by key is [`kept`].
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -28,6 +28,7 @@ use crate::error::{Code, Error, Result};
 
 pub mod embedded;
 mod errors;
+pub mod kept;
 mod listen;
 pub mod measure;
 pub mod migrate;

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::contract::Held;
 use super::record::{FileVersion, Item, Record};
 use crate::db::Tx;
+use crate::db::kept::Kept;
 use crate::error::{Error, Result};
 
 /// Appends a record with its hash.
@@ -27,7 +28,7 @@ pub(super) fn insert(tx: &mut Tx, record: &Record, hash: &[u8]) -> Result<()> {
         serde_json::to_string(&texts).map_err(Error::internal)
     };
     let detailed = record.items.iter().any(|item| item.detail.is_some());
-    sql_query(
+    let statement = sql_query(
         "insert into provenance (tenant_id, id, kind, key_id, session_id, round, position, previous, hash, created_at, \
              slate, folder, recursive, request, file_ids, versions, statuses, matched_by, authorities, freshness, asked, details) \
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14::json, $15, $16, $17, $18, $19, $20, $21::json, $22::json)",
@@ -53,8 +54,8 @@ pub(super) fn insert(tx: &mut Tx, record: &Record, hash: &[u8]) -> Result<()> {
     .bind::<Array<SmallInt>, _>(column(|item| item.authority))
     .bind::<Array<SmallInt>, _>(column(|item| item.freshness))
     .bind::<Text, _>(texts(|item| item.asked.as_ref())?)
-    .bind::<Nullable<Text>, _>(detailed.then(|| texts(|item| item.detail.as_ref())).transpose()?)
-    .execute(tx.conn())?;
+    .bind::<Nullable<Text>, _>(detailed.then(|| texts(|item| item.detail.as_ref())).transpose()?);
+    Kept(statement).execute(tx.conn())?;
     Ok(())
 }
 

@@ -1,6 +1,9 @@
 //! Queries over HTTP.
 
+use std::rc::Rc;
+
 use actix_web::http::header::ACCEPT;
+use actix_web::rt::task::JoinHandle;
 use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse, post, web};
 use futures_util::stream;
@@ -12,7 +15,7 @@ use utoipa_actix_web::service_config::ServiceConfig;
 use super::budget::Budget;
 use super::found::After;
 use super::limits::AskedLimits;
-use super::ops::query::{self, Page, Part, Query};
+use super::ops::query::{self, Page, Part, Query, Start};
 use super::request::{self, ModeError};
 use super::view::ItemView;
 use crate::app::App;
@@ -30,8 +33,10 @@ pub mod facets;
 const PAGE_BYTES: i64 = 16 << 20;
 /// The same for a page of a stream, which is in memory as a whole.
 const STREAM_BYTES: i64 = 4 << 20;
-/// Items of a page of a stream. Each page searches anew, so few large ones cost a third of many small ones.
+/// Items of a page of a stream.
 const STREAM_ITEMS: usize = 1000;
+/// How many files a page of a stream finds on the way for those after it.
+const STREAM_AHEAD: usize = 10_000;
 /// The most bytes of a body: a thousand paths, escaped.
 const MAX_BODY: usize = 4 << 20;
 /// The media type of a stream.
@@ -164,14 +169,14 @@ async fn query_slate(
         Some((of, after)) if of == digest => after,
         Some(_) => return Err(Error::invalid_at("/cursor", "is the cursor of another query")),
     };
-    let budget = Budget::of_query(limits.unwrap_or_default());
+    let start = Start::new(after, Budget::of_query(limits.unwrap_or_default()));
     let run = Run { app: app.into_inner().as_ref().clone(), ctx, query };
     let (ignored, errors) = (parsed.ignored, parsed.errors);
     if wants_stream(&req) {
-        return run.stream(after, budget, json!({"ignored": ignored, "errors": errors})).await;
+        return run.stream(start, json!({"ignored": ignored, "errors": errors})).await;
     }
-    let page = run.page(Part { after, limit: body.limit.items(), bytes: PAGE_BYTES, budget }).await?;
-    let next_cursor = page.next.map(|after| page::seal(&(digest, after)));
+    let page = run.page(Part { start, limit: body.limit.items(), bytes: PAGE_BYTES, ahead: 0 }).await?;
+    let next_cursor = page.next.map(|start| page::seal(&(digest, start.after)));
     let truncated = page.truncated;
     Ok(HttpResponse::Ok().json(QueryResult { items: page.items, truncated, ignored, errors, next_cursor }))
 }
@@ -192,7 +197,7 @@ struct Run {
 
 /// Where a stream is.
 struct Streaming {
-    run: Run,
+    run: Rc<Run>,
     /// What comes next; none once the last line is out.
     next: Option<Next>,
     items: usize,
@@ -202,9 +207,18 @@ struct Streaming {
 }
 
 enum Next {
-    Page(After, Budget),
-    Lines(Page),
+    /// A page in the making.
+    Page(JoinHandle<Result<Lines>>),
+    Lines(Lines),
     End,
+}
+
+/// A page of a stream, as it goes out.
+struct Lines {
+    bytes: Vec<u8>,
+    items: usize,
+    truncated: bool,
+    next: Option<Start>,
 }
 
 impl Run {
@@ -213,15 +227,23 @@ impl Run {
         self.app.db.tenant(self.ctx.tenant, move |tx| query::page(tx, &ctx, &query, &part)).await
     }
 
-    fn part(after: After, budget: Budget) -> Part {
-        Part { after, limit: STREAM_ITEMS, bytes: STREAM_BYTES, budget }
+    async fn lines(&self, start: Start) -> Result<Lines> {
+        let part = Part { start, limit: STREAM_ITEMS, bytes: STREAM_BYTES, ahead: STREAM_AHEAD };
+        let Page { items, next, truncated } = self.page(part).await?;
+        let mut bytes = Vec::new();
+        for item in &items {
+            serde_json::to_writer(&mut bytes, item).map_err(Error::internal)?;
+            bytes.push(b'\n');
+        }
+        Ok(Lines { bytes, items: items.len(), truncated, next })
     }
 
     /// The first page is made before the answer begins, so that what is wrong with the query is still a problem. Every
-    /// further one is made when the client has taken the one before, and none is once it has gone.
-    async fn stream(self, after: After, budget: Budget, end: Value) -> Result<HttpResponse> {
-        let first = self.page(Run::part(after, budget)).await?;
-        let state = Streaming { run: self, next: Some(Next::Lines(first)), items: 0, truncated: false, end };
+    /// further one is made while the client takes the one before, and none is once it has gone.
+    async fn stream(self, start: Start, end: Value) -> Result<HttpResponse> {
+        let first = self.lines(start).await?;
+        let run = Rc::new(self);
+        let state = Streaming { run, next: Some(Next::Lines(first)), items: 0, truncated: false, end };
         let lines = stream::unfold(state, |mut state| async move {
             let bytes = state.step().await?;
             Some((Ok::<Bytes, Error>(bytes), state))
@@ -234,32 +256,27 @@ impl Streaming {
     /// The next lines; none at the end. A page without items, whose files all went while it was made, is not the end.
     async fn step(&mut self) -> Option<Bytes> {
         loop {
-            let page = match self.next.take()? {
+            let lines = match self.next.take()? {
                 Next::End => return Some(self.last_line(None)),
-                Next::Lines(page) => Ok(page),
-                Next::Page(after, budget) => self.run.page(Run::part(after, budget)).await,
+                Next::Lines(lines) => Ok(lines),
+                Next::Page(page) => page.await.map_err(Error::internal).flatten(),
             };
-            let page = match page {
-                Ok(page) => page,
+            let lines = match lines {
+                Ok(lines) => lines,
                 Err(error) => return Some(self.last_line(Some(error))),
             };
-            self.items += page.items.len();
-            self.truncated |= page.truncated;
-            self.next = Some(match page.next {
-                Some(after) => Next::Page(after, page.budget),
-                None => Next::End,
-            });
-            let mut lines = Vec::new();
-            for item in &page.items {
-                // Items are plain structures, which always serialize.
-                if serde_json::to_writer(&mut lines, item).is_ok() {
-                    lines.push(b'\n');
-                }
-            }
-            if !lines.is_empty() {
-                return Some(lines.into());
+            self.items += lines.items;
+            self.truncated |= lines.truncated;
+            self.next = Some(lines.next.map_or(Next::End, |start| self.begin(start)));
+            if !lines.bytes.is_empty() {
+                return Some(lines.bytes.into());
             }
         }
+    }
+
+    fn begin(&self, start: Start) -> Next {
+        let run = self.run.clone();
+        Next::Page(actix_web::rt::spawn(async move { run.lines(start).await }))
     }
 
     fn last_line(&mut self, error: Option<Error>) -> Bytes {

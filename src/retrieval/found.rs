@@ -1,8 +1,11 @@
 //! What a request looks in, and what it found there.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::store::Match;
 use crate::authority::Authority;
 use crate::item::Mode;
 use crate::item::{Hint, IndexEntry, ItemStatus};
@@ -74,6 +77,37 @@ pub struct Window {
     pub limit: usize,
     /// Whether what lies beyond it is to be counted.
     pub count: bool,
+    /// How many files beyond it are to be found on the way.
+    pub ahead: usize,
+}
+
+/// Files that a search found on the way, for the windows after its own: each is read without that anything is searched
+/// and sorted anew. Cheap to clone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ahead {
+    /// In order.
+    matches: Arc<[Match]>,
+    /// How many of them are behind.
+    behind: usize,
+    /// Whether there are others beyond.
+    pub more: bool,
+}
+
+impl Ahead {
+    /// What a search has found, in order.
+    pub fn new(matches: Vec<Match>, more: bool) -> Ahead {
+        Ahead { matches: matches.into(), behind: 0, more }
+    }
+
+    /// The files that come next.
+    pub fn files(&self) -> &[Match] {
+        &self.matches[self.behind..]
+    }
+
+    /// Goes on behind this key.
+    pub fn pass(&mut self, key: &str) {
+        self.behind += self.files().partition_point(|file| file.key.as_str() <= key);
+    }
 }
 
 /// A file that was found.
@@ -236,6 +270,8 @@ pub struct Found {
     /// Where the rest begins; none where there is none. Of what was found some may have gone since, so that there is a
     /// rest although there are no items.
     pub next: Option<After>,
+    /// The files of the window and, where they were to be found, those beyond, but for what was asked for by name.
+    pub ahead: Ahead,
     /// The files beyond the window, where they were to be counted; of more than [`MAX_COUNTED`], that many.
     pub beyond: Totals,
     /// The number of files that match, in the window and beyond; none when they are more than [`MAX_COUNTED`], or

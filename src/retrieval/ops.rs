@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use super::found::{
-    After, Found, FoundFile, FoundItem, Listing, MAX_COUNTED, Missing, Placed, Scope, Totals, Window,
+    After, Ahead, Found, FoundFile, FoundItem, Listing, MAX_COUNTED, Missing, Placed, Scope, Totals, Window,
 };
 use super::nearest::{Lost, MAX_HINTS, MAX_NEAREST};
 use super::request::Request;
-use super::store::{self, Named};
+use super::store::{self, HeadRow, Match, Named};
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::db::Tx;
@@ -87,7 +87,7 @@ pub fn nothing(request: &Request) -> Found {
             Placed { after: After::Asked(i + 1), item: FoundItem::Missing(item) }
         })
         .collect();
-    Found { items, next: None, beyond: Totals::default(), total: Some(0) }
+    Found { items, next: None, ahead: Ahead::default(), beyond: Totals::default(), total: Some(0) }
 }
 
 /// Finds what a request asks for in a scope, in the order of retrieval semantics §3.8: the files as asked, the listings
@@ -118,12 +118,16 @@ pub fn search(tx: &mut Tx, scope: &Scope, request: &Request, window: &Window) ->
         After::Asked(_) => None,
     };
     let room = window.limit - shown.len();
-    let mut others = match rest {
-        [] => store::page(tx, scope, &arms, after, &except, room as i64 + 1)?,
+    let most = room + window.ahead;
+    let mut found = match rest {
+        [] => store::page(tx, scope, &arms, after, &except, most as i64 + 1)?,
         _ => Vec::new(),
     };
-    let more = !rest.is_empty() || others.len() > room;
-    others.truncate(room);
+    let more = !rest.is_empty() || found.len() > room;
+    let beyond_all = found.len() > most;
+    found.truncate(most);
+    let ahead = Ahead::new(found, beyond_all);
+    let others = &ahead.files()[..room.min(ahead.files().len())];
 
     let here: Vec<&Named> = shown.iter().filter_map(|entry| entry.file()).collect();
     let ids: Vec<i64> = here.iter().map(|file| file.id).collect();
@@ -155,10 +159,7 @@ pub fn search(tx: &mut Tx, scope: &Scope, request: &Request, window: &Window) ->
     }
     hint(tx, scope, &asks, shown, &mut items)?;
     let last = others.last().map(|file| file.key.clone());
-    // A file that went between two statements is not there, and was not missed by name.
-    items.extend(others.into_iter().filter_map(|file| {
-        Some(Placed { after: After::Key(file.key), item: FoundItem::File(found(file.id, file.bits)?) })
-    }));
+    items.extend(placed(scope, others, heads));
 
     let mut beyond = Totals::default();
     let mut total = None;
@@ -174,7 +175,36 @@ pub fn search(tx: &mut Tx, scope: &Scope, request: &Request, window: &Window) ->
     }
     let begin = last.map(After::Key).or_else(|| Some(After::Asked(shown.last()?.n + 1)));
     let next = more.then(|| begin.unwrap_or_else(|| window.after.clone()));
-    Ok(Found { items, next, beyond, total })
+    Ok(Found { items, next, ahead, beyond, total })
+}
+
+/// Reads the next files, at most `limit`, that an earlier search found ahead.
+///
+/// # Errors
+/// Those of the database.
+pub fn follow(tx: &mut Tx, scope: &Scope, ahead: Ahead, limit: usize) -> Result<Found> {
+    let files = &ahead.files()[..limit.min(ahead.files().len())];
+    let ids: Vec<i64> = files.iter().map(|file| file.id).collect();
+    let heads = store::heads(tx, &ids)?;
+    let items = placed(scope, files, heads).collect();
+    let more = ahead.more || files.len() < ahead.files().len();
+    let next = files.last().filter(|_| more).map(|file| After::Key(file.key.clone()));
+    Ok(Found { items, next, ahead, beyond: Totals::default(), total: None })
+}
+
+/// Those files of a search that are still where it found them. One that went or moved between two statements is not
+/// there, and was not missed by name.
+fn placed<'a>(
+    scope: &'a Scope,
+    files: &'a [Match],
+    mut heads: HashMap<i64, HeadRow>,
+) -> impl Iterator<Item = Placed> + 'a {
+    files.iter().filter_map(move |file| {
+        let head = heads.remove(&file.id)?;
+        let key = if scope.recursive { &head.path } else { scope.relative(&head.path) };
+        let item = (key == file.key).then(|| FoundItem::File(found_file(scope, head, file.bits)))?;
+        Some(Placed { after: After::Key(file.key.clone()), item })
+    })
 }
 
 /// Something that was asked for by name, once: `n` is its place among the asks, `what` is there.
@@ -207,7 +237,7 @@ fn entries<'a>(
     asks.iter().enumerate().map(entry).filter(first).collect()
 }
 
-fn found_file(scope: &Scope, head: store::HeadRow, bits: i16) -> FoundFile {
+fn found_file(scope: &Scope, head: HeadRow, bits: i16) -> FoundFile {
     FoundFile {
         file_id: head.id,
         path: head.path,

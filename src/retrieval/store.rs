@@ -23,6 +23,7 @@ use super::request::{MetatagTest, Request};
 use super::sql::{Bind, Sql};
 use super::{glob, union};
 use crate::db::Tx;
+use crate::db::kept::Kept;
 use crate::error::{Error, Result};
 use crate::path::has_spellings;
 
@@ -85,7 +86,7 @@ fn named(tx: &mut Tx, slate_id: i64, paths: &[&str], look_up: LookUp) -> Result<
         return Ok(HashMap::new());
     }
     let exact = look_up(tx.tenant(), slate_id, paths.iter().map(|path| path.to_string()).collect(), false);
-    let rows: Vec<Named> = query(&exact).load(tx.conn())?;
+    let rows: Vec<Named> = Kept(query(&exact)).load(tx.conn())?;
     let mut found: HashMap<String, Named> = rows.into_iter().map(|row| (row.key.clone(), row)).collect();
     let other: Vec<(&str, String)> = (paths.iter())
         .filter(|path| has_spellings(path) && !found.contains_key(**path))
@@ -93,7 +94,7 @@ fn named(tx: &mut Tx, slate_id: i64, paths: &[&str], look_up: LookUp) -> Result<
         .collect();
     if !other.is_empty() {
         let sql = look_up(tx.tenant(), slate_id, other.iter().map(|(_, nfc)| nfc.clone()).collect(), true);
-        let rows: Vec<Named> = query(&sql).load(tx.conn())?;
+        let rows: Vec<Named> = Kept(query(&sql)).load(tx.conn())?;
         let rows: HashMap<&str, &Named> = rows.iter().map(|row| (row.key.as_str(), row)).collect();
         found.extend(
             other
@@ -187,7 +188,7 @@ pub fn allow_scans(tx: &mut Tx, allowed: bool) -> Result<()> {
 
 /// A file that matches.
 #[derive(Debug, Clone, PartialEq, Eq, QueryableByName)]
-pub(super) struct Match {
+pub struct Match {
     /// Its number.
     #[diesel(sql_type = BigInt)]
     pub id: i64,
@@ -282,7 +283,7 @@ pub(super) fn heads(tx: &mut Tx, ids: &[i64]) -> Result<HashMap<i64, HeadRow>> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    let rows: Vec<HeadRow> = sql_query(
+    let statement = sql_query(
         "with recursive hit as materialized (
              select id, folder_id, path, version, size, sha256, media_type, is_text, authority
              from files where tenant_id = $1 and id = any($2) and not hidden),
@@ -301,8 +302,8 @@ pub(super) fn heads(tx: &mut Tx, ids: &[i64]) -> Result<HashMap<i64, HeadRow>> {
          left join chain c on c.start = hit.folder_id and c.authority is not null",
     )
     .bind::<BigInt, _>(tx.tenant())
-    .bind::<Array<BigInt>, _>(ids)
-    .load(tx.conn())?;
+    .bind::<Array<BigInt>, _>(ids);
+    let rows: Vec<HeadRow> = Kept(statement).load(tx.conn())?;
     Ok(rows.into_iter().map(|row| (row.id, row)).collect())
 }
 
@@ -328,11 +329,10 @@ pub(super) fn contents(tx: &mut Tx, hashes: &[&[u8]]) -> Result<HashMap<Vec<u8>,
     if hashes.is_empty() {
         return Ok(HashMap::new());
     }
-    let rows: Vec<BlobRow> =
-        sql_query("select sha256, data from blobs where tenant_id = $1 and sha256 = any($2)")
-            .bind::<BigInt, _>(tx.tenant())
-            .bind::<Array<Binary>, _>(hashes)
-            .load(tx.conn())?;
+    let statement = sql_query("select sha256, data from blobs where tenant_id = $1 and sha256 = any($2)")
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<Array<Binary>, _>(hashes);
+    let rows: Vec<BlobRow> = Kept(statement).load(tx.conn())?;
     Ok(rows.into_iter().map(|row| (row.sha256, row.data)).collect())
 }
 

@@ -272,7 +272,7 @@ fn files_at(tx: &mut Tx, ctx: &Ctx, row: &SessionRow, paths: &[String]) -> Resul
         return Ok(Vec::new());
     };
     let request = Request { files: Some(paths.to_vec()), ..Request::default() };
-    let window = Window { after: After::Asked(0), limit: paths.len(), count: false };
+    let window = Window { after: After::Asked(0), limit: paths.len(), count: false, ahead: 0 };
     let found = retrieval::ops::search(tx, &scope, &request, &window)?;
     Ok(found.items.iter().filter_map(|placed| Some(placed.item.file()?.file_id)).collect())
 }

@@ -21,7 +21,7 @@ use crate::retrieval;
 use crate::retrieval::budget::Budget;
 use crate::retrieval::found::After;
 use crate::retrieval::limits::AskedLimits;
-use crate::retrieval::ops::query::{Part, gather};
+use crate::retrieval::ops::query::{Part, Start, gather};
 use crate::retrieval::request;
 use crate::routes::ops as versions;
 use crate::routes::route::{Mode as RouteMode, Route};
@@ -231,7 +231,8 @@ fn retrieve(
             let Place::Slate { slate, folder } = &corpus.row.place else { continue };
             let found = retrieval::ops::scope(tx, ctx, slate.as_str(), folder, true)?;
             let Some(found) = found else { continue };
-            let part = Part { after: After::Asked(0), limit: MAX_ITEMS, bytes: MAX_BYTES, budget };
+            let start = Start::new(After::Asked(0), budget);
+            let part = Part { start, limit: MAX_ITEMS, bytes: MAX_BYTES, ahead: 0 };
             let gathered = gather(tx, found, &parsed.request, &part)?;
             (budget, truncated) =
                 (gathered.budget, truncated || gathered.truncated || gathered.next.is_some());

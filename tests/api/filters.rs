@@ -194,7 +194,7 @@ async fn agree(cases: usize, plans: &'static str) {
         let run = |tx: &mut Tx| {
             diesel::connection::SimpleConnection::batch_execute(tx.conn(), plans)?;
             let scope = scope(tx, &ctx, "K", &FolderPath::parse("d").unwrap(), false)?.unwrap();
-            let window = Window { after: After::Asked(0), limit: 1000, count: false };
+            let window = Window { after: After::Asked(0), limit: 1000, count: false, ahead: 0 };
             let mut some = 0;
             for tree in &trees {
                 let request =

@@ -175,7 +175,7 @@ fn expected(case: &Case, files: &[File]) -> Vec<(String, i16, bool)> {
 
 fn found(tx: &mut Tx, ctx: &Ctx, case: &Case, limit: usize) -> Result<Vec<(String, i16, bool)>> {
     let scope = scope(tx, ctx, "K", &FolderPath::parse(case.folder).unwrap(), case.recursive)?.unwrap();
-    let mut window = Window { after: After::Asked(0), limit, count: true };
+    let mut window = Window { after: After::Asked(0), limit, count: true, ahead: 0 };
     let mut all = Vec::new();
     loop {
         let part = search(tx, &scope, &case.request, &window)?;

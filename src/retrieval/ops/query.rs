@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::{contents, scope, search};
+use super::{contents, follow, scope, search};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ use crate::provenance;
 use crate::provenance::ops::NewRecord;
 use crate::provenance::record::{Item, Kind};
 use crate::retrieval::budget::{Budget, Candidate, Context, Verdict, decide};
-use crate::retrieval::found::{After, FoundItem, Placed, Scope, Window};
+use crate::retrieval::found::{After, Ahead, FoundItem, Placed, Scope, Window};
 use crate::retrieval::request::Request;
 use crate::retrieval::view::{ItemView, encoded};
 
@@ -50,17 +50,35 @@ impl Query {
     }
 }
 
+/// Where a page begins.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// What it begins after.
+    pub after: After,
+    /// What of it has been found already.
+    pub ahead: Ahead,
+    /// What may still be given.
+    pub budget: Budget,
+}
+
+impl Start {
+    /// A page that nothing has been found of yet.
+    pub fn new(after: After, budget: Budget) -> Start {
+        Start { after, ahead: Ahead::default(), budget }
+    }
+}
+
 /// Which page of it.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// What the page begins after.
-    pub after: After,
+    /// Where it begins.
+    pub start: Start,
     /// The most items.
     pub limit: usize,
     /// Past so many bytes of contents the page ends; its first item may have more.
     pub bytes: i64,
-    /// What may still be given.
-    pub budget: Budget,
+    /// How many files are found on the way for the pages after it.
+    pub ahead: usize,
 }
 
 /// A page.
@@ -69,11 +87,9 @@ pub struct Page {
     /// The items.
     pub items: Vec<ItemView>,
     /// Where the next page begins; none after the last.
-    pub next: Option<After>,
+    pub next: Option<Start>,
     /// Whether a limit left something out.
     pub truncated: bool,
-    /// What may be given on the next page.
-    pub budget: Budget,
 }
 
 /// What a page gives, before it is recorded.
@@ -83,10 +99,10 @@ pub struct Gathered {
     given: Vec<(FoundItem, ItemStatus)>,
     contents: HashMap<Vec<u8>, Vec<u8>>,
     /// Where the next page begins; none after the last.
-    pub next: Option<After>,
+    pub next: Option<Start>,
     /// Whether a limit left something out.
     pub truncated: bool,
-    /// What may be given on the next page.
+    /// What may be given hereafter.
     pub budget: Budget,
 }
 
@@ -122,9 +138,16 @@ impl Gathered {
 /// # Errors
 /// Those of the database.
 pub fn gather(tx: &mut Tx, scope: Scope, request: &Request, part: &Part) -> Result<Gathered> {
-    let window = Window { after: part.after.clone(), limit: part.limit, count: false };
-    let found = search(tx, &scope, request, &window)?;
-    let mut budget = part.budget;
+    let Start { after, ahead, mut budget } = part.start.clone();
+    let mut found = match ahead.files() {
+        [] => search(
+            tx,
+            &scope,
+            request,
+            &Window { after, limit: part.limit, count: false, ahead: part.ahead },
+        )?,
+        _ => follow(tx, &scope, ahead, part.limit)?,
+    };
     let mut bytes = 0;
     let mut given: Vec<(FoundItem, ItemStatus)> = Vec::with_capacity(found.items.len());
     let mut next = found.next;
@@ -147,6 +170,11 @@ pub fn gather(tx: &mut Tx, scope: Scope, request: &Request, part: &Part) -> Resu
         FoundItem::Listing(listing) => listing.truncated,
         FoundItem::Missing(_) => false,
     });
+    match &next {
+        Some(After::Key(key)) => found.ahead.pass(key),
+        _ => found.ahead = Ahead::default(),
+    }
+    let next = next.map(|after| Start { after, ahead: found.ahead, budget });
     Ok(Gathered { scope, given, contents, next, truncated, budget })
 }
 
@@ -157,9 +185,9 @@ pub fn gather(tx: &mut Tx, scope: Scope, request: &Request, part: &Part) -> Resu
 pub fn page(tx: &mut Tx, ctx: &Ctx, query: &Query, part: &Part) -> Result<Page> {
     let scope = scope(tx, ctx, &query.slate, &query.folder, query.recursive)?.ok_or_else(Error::not_found)?;
     let gathered = gather(tx, scope, &query.request, part)?;
-    let (next, truncated, budget) = (gathered.next.clone(), gathered.truncated, gathered.budget);
+    let (next, truncated) = (gathered.next.clone(), gathered.truncated);
     if gathered.is_empty() {
-        return Ok(Page { items: Vec::new(), next, truncated, budget });
+        return Ok(Page { items: Vec::new(), next, truncated });
     }
     tx.commit_lazily()?;
     let new = NewRecord {
@@ -172,7 +200,7 @@ pub fn page(tx: &mut Tx, ctx: &Ctx, query: &Query, part: &Part) -> Result<Page> 
         items: gathered.record(ctx.now),
     };
     let record = provenance::ops::record(tx, ctx, new)?.id;
-    Ok(Page { items: gathered.views(record), next, truncated, budget })
+    Ok(Page { items: gathered.views(record), next, truncated })
 }
 
 /// What becomes of an item, and the bytes of contents that it takes.

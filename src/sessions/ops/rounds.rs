@@ -31,7 +31,7 @@ use crate::{provenance, retrieval};
 const PAGE_BYTES: i64 = 16 << 20;
 
 /// All that a round shows: a thousand items at most.
-const WINDOW: Window = Window { after: After::Asked(0), limit: 1000, count: true };
+const WINDOW: Window = Window { after: After::Asked(0), limit: 1000, count: true, ahead: 0 };
 
 /// The output of a call, submitted as a round.
 #[derive(Debug, Clone, PartialEq)]
