@@ -122,6 +122,7 @@ diesel::table! {
         created_at -> Timestamptz,
         updated_at -> Timestamptz,
         nfc -> Nullable<Text>,
+        modified_at -> Timestamptz,
     }
 }
 

@@ -268,8 +268,8 @@ fn column<'a, T>(entries: &[&'a Entry<'a>], of: impl Fn(&'a Entry<'a>) -> T) -> 
 /// The columns of `files` that a write of contents sets, from arrays; `hidden` follows from the rest.
 const NEW_FILE: &str = "select new.*, d.id as folder_id, \
         coalesce(new.sensitive, false) or d.hidden or coalesce(new.path ~ s.deny_regex, false) as hidden \
-    from unnest($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) as new \
-         (id, folder, name, path, version, sha256, size, media_type, is_text, authority, sensitive) \
+    from unnest($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) as new \
+         (id, folder, name, path, version, sha256, size, media_type, is_text, authority, sensitive, modified) \
     cross join lateral (select d.id, d.hidden from folders d where d.tenant_id = $1 and d.id = new.folder limit 1) as d \
     join tenant_settings s on s.tenant_id = $1";
 
@@ -300,6 +300,7 @@ fn execute_files(
         .bind::<Array<Bool>, _>(column(entries, |e| e.is_text))
         .bind::<Array<Nullable<Text>>, _>(column(entries, |e| e.write.authority.map(Authority::as_str)))
         .bind::<Array<Nullable<Bool>>, _>(column(entries, |e| e.write.sensitive))
+        .bind::<Array<Nullable<Timestamptz>>, _>(column(entries, |e| e.write.source_modified_at))
         .execute(tx.conn())?;
     Ok(())
 }
@@ -307,9 +308,9 @@ fn execute_files(
 pub fn insert_files(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTime<Utc>) -> Result<()> {
     let statement = format!(
         "insert into files (tenant_id, slate_id, id, folder_id, name, path, version, sha256, size, media_type, is_text, \
-                            authority, sensitive, hidden, created_at, updated_at) \
+                            authority, sensitive, hidden, modified_at, created_at, updated_at) \
          select $1, $2, n.id, n.folder_id, n.name, n.path, n.version, n.sha256, n.size, n.media_type, n.is_text, \
-                n.authority, coalesce(n.sensitive, false), n.hidden, $3, $3 from ({NEW_FILE}) as n"
+                n.authority, coalesce(n.sensitive, false), n.hidden, coalesce(n.modified, $3), $3, $3 from ({NEW_FILE}) as n"
     );
     execute_files(tx, slate, entries, now, statement)
 }
@@ -320,7 +321,8 @@ pub fn update_files(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTime<U
                 is_text = n.is_text, authority = coalesce(n.authority, f.authority), \
                 sensitive = coalesce(n.sensitive, f.sensitive), \
                 hidden = n.hidden or coalesce(n.sensitive, f.sensitive), \
-                revision = f.revision + (f.version = n.version)::int, updated_at = $3 \
+                revision = f.revision + (f.version = n.version)::int, updated_at = $3, \
+                modified_at = case f.version when n.version then f.modified_at else coalesce(n.modified, $3) end \
          from ({NEW_FILE}) as n where f.tenant_id = $1 and f.slate_id = $2 and f.id = n.id"
     );
     execute_files(tx, slate, entries, now, statement)?;
@@ -469,6 +471,8 @@ pub fn relocate(
     .execute(tx.conn())?;
     sql_query(
         "update files f set folder_id = $3, name = $4, path = $5, version = $6, updated_at = $7, \
+                modified_at = (select coalesce(v.source_modified_at, v.created_at) from file_versions v \
+                               where v.tenant_id = $1 and v.file_id = $2 and v.version = $6), \
                 hidden = f.sensitive or d.hidden or coalesce($5 ~ s.deny_regex, false) \
          from folders d, tenant_settings s \
          where f.tenant_id = $1 and f.id = $2 and d.tenant_id = $1 and d.id = $3 and s.tenant_id = $1",

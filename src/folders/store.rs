@@ -211,8 +211,9 @@ pub(super) fn relocate(tx: &mut Tx, tree: &Tree, to: &NewFolder, now: DateTime<U
              join file_versions v on v.tenant_id = $1 and v.file_id = m.id and v.version = m.version"
         ),
         format!(
-            "update files x set path = {moved}, updated_at = $7, version = (select max(v.version) from file_versions v \
-                        where v.tenant_id = $1 and v.file_id = x.id) where {bound}"
+            "update files x set path = {moved}, updated_at = $7, (version, modified_at) = ( \
+                 select v.version, coalesce(v.source_modified_at, v.created_at) from file_versions v \
+                 where v.tenant_id = $1 and v.file_id = x.id order by v.version desc limit 1) where {bound}"
         ),
         format!("update file_tags x set path = {moved} where {bound}"),
     ];

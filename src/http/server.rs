@@ -57,6 +57,8 @@ pub async fn run(app: App, config: &Config) -> anyhow::Result<Running> {
         .worker_max_blocking_threads(pool / workers)
         .client_request_timeout(HEAD_TIMEOUT)
         .keep_alive(KEEP_ALIVE)
+        // An event, or the last line of a stream, waits for no acknowledgement of what went before.
+        .tcp_nodelay(true)
         .shutdown_timeout(SHUTDOWN_SECONDS)
         .disable_signals()
         .listen(listener)?

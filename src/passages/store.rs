@@ -361,8 +361,7 @@ pub(super) struct HitRow {
 
 /// The passages of the best keys, with their files. A hidden file has no passages; it is looked at all the same.
 const HITS: &str = "select p.file_id, p.position, p.path, p.text, p.first_line, p.last_line, best.score, \
-        f.version, f.size, f.sha256, coalesce(f.authority, above.authority) as authority, \
-        coalesce(v.source_modified_at, v.created_at) as last_modified \
+        f.version, f.size, f.sha256, coalesce(f.authority, above.authority) as authority, f.modified_at as last_modified \
     from best \
     join passages p on p.tenant_id = $1 and p.root_id = $2 and p.file_id = best.file_id and p.position = best.position \
     join files f on f.tenant_id = $1 and f.id = p.file_id and not f.hidden \
@@ -372,7 +371,6 @@ const HITS: &str = "select p.file_id, p.position, p.path, p.text, p.first_line, 
             select o.parent_id, o.authority from up join folders o on o.tenant_id = $1 and o.id = up.parent_id \
             where up.authority is null) \
         select authority from up where authority is not null limit 1) as above on true \
-    join file_versions v on v.tenant_id = $1 and v.file_id = f.id and v.version = f.version \
     order by best.score desc, p.path, p.position";
 
 /// How soon a word's rank saturates: at this rank it counts for half of its share. A word in the text ranks 0.1 each time, in a

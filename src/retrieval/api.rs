@@ -176,9 +176,9 @@ async fn query_slate(
         return run.stream(start, json!({"ignored": ignored, "errors": errors})).await;
     }
     let page = run.page(Part { start, limit: body.limit.items(), bytes: PAGE_BYTES, ahead: 0 }).await?;
-    let next_cursor = page.next.map(|start| page::seal(&(digest, start.after)));
-    let truncated = page.truncated;
-    Ok(HttpResponse::Ok().json(QueryResult { items: page.items, truncated, ignored, errors, next_cursor }))
+    let next_cursor = page.gathered.next.as_ref().map(|start| page::seal(&(digest, &start.after)));
+    let truncated = page.gathered.truncated;
+    Ok(HttpResponse::Ok().json(QueryResult { items: page.items(), truncated, ignored, errors, next_cursor }))
 }
 
 fn wants_stream(req: &HttpRequest) -> bool {
@@ -207,18 +207,10 @@ struct Streaming {
 }
 
 enum Next {
+    Page(Page),
     /// A page in the making.
-    Page(JoinHandle<Result<Lines>>),
-    Lines(Lines),
+    Making(JoinHandle<Result<Page>>),
     End,
-}
-
-/// A page of a stream, as it goes out.
-struct Lines {
-    bytes: Vec<u8>,
-    items: usize,
-    truncated: bool,
-    next: Option<Start>,
 }
 
 impl Run {
@@ -227,23 +219,16 @@ impl Run {
         self.app.db.tenant(self.ctx.tenant, move |tx| query::page(tx, &ctx, &query, &part)).await
     }
 
-    async fn lines(&self, start: Start) -> Result<Lines> {
-        let part = Part { start, limit: STREAM_ITEMS, bytes: STREAM_BYTES, ahead: STREAM_AHEAD };
-        let Page { items, next, truncated } = self.page(part).await?;
-        let mut bytes = Vec::new();
-        for item in &items {
-            serde_json::to_writer(&mut bytes, item).map_err(Error::internal)?;
-            bytes.push(b'\n');
-        }
-        Ok(Lines { bytes, items: items.len(), truncated, next })
+    fn part(start: Start) -> Part {
+        Part { start, limit: STREAM_ITEMS, bytes: STREAM_BYTES, ahead: STREAM_AHEAD }
     }
 
     /// The first page is made before the answer begins, so that what is wrong with the query is still a problem. Every
     /// further one is made while the client takes the one before, and none is once it has gone.
     async fn stream(self, start: Start, end: Value) -> Result<HttpResponse> {
-        let first = self.lines(start).await?;
+        let first = self.page(Run::part(start)).await?;
         let run = Rc::new(self);
-        let state = Streaming { run, next: Some(Next::Lines(first)), items: 0, truncated: false, end };
+        let state = Streaming { run, next: Some(Next::Page(first)), items: 0, truncated: false, end };
         let lines = stream::unfold(state, |mut state| async move {
             let bytes = state.step().await?;
             Some((Ok::<Bytes, Error>(bytes), state))
@@ -256,27 +241,44 @@ impl Streaming {
     /// The next lines; none at the end. A page without items, whose files all went while it was made, is not the end.
     async fn step(&mut self) -> Option<Bytes> {
         loop {
-            let lines = match self.next.take()? {
+            let page = match self.next.take()? {
                 Next::End => return Some(self.last_line(None)),
-                Next::Lines(lines) => Ok(lines),
-                Next::Page(page) => page.await.map_err(Error::internal).flatten(),
+                Next::Page(page) => Ok(page),
+                Next::Making(page) => page.await.map_err(Error::internal).flatten(),
             };
-            let lines = match lines {
-                Ok(lines) => lines,
+            let made = match page {
+                Ok(page) => self.lines(page).await,
+                Err(error) => Err(error),
+            };
+            match made {
+                Ok(lines) if lines.is_empty() => {}
+                Ok(lines) => return Some(lines),
                 Err(error) => return Some(self.last_line(Some(error))),
-            };
-            self.items += lines.items;
-            self.truncated |= lines.truncated;
-            self.next = Some(lines.next.map_or(Next::End, |start| self.begin(start)));
-            if !lines.bytes.is_empty() {
-                return Some(lines.bytes.into());
             }
         }
     }
 
-    fn begin(&self, start: Start) -> Next {
-        let run = self.run.clone();
-        Next::Page(actix_web::rt::spawn(async move { run.lines(start).await }))
+    /// The lines of a page. The next one is made meanwhile, so that the database works while they are written.
+    async fn lines(&mut self, mut page: Page) -> Result<Bytes> {
+        self.truncated |= page.gathered.truncated;
+        self.next = Some(match page.gathered.next.take() {
+            None => Next::End,
+            Some(start) => {
+                let run = self.run.clone();
+                Next::Making(actix_web::rt::spawn(async move { run.page(Run::part(start)).await }))
+            }
+        });
+        self.items += page.gathered.len();
+        web::block(move || {
+            let mut lines = Vec::new();
+            for item in page.items() {
+                serde_json::to_writer(&mut lines, &item).map_err(Error::internal)?;
+                lines.push(b'\n');
+            }
+            Ok(lines.into())
+        })
+        .await
+        .map_err(Error::internal)?
     }
 
     fn last_line(&mut self, error: Option<Error>) -> Bytes {

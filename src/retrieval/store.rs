@@ -285,7 +285,7 @@ pub(super) fn heads(tx: &mut Tx, ids: &[i64]) -> Result<HashMap<i64, HeadRow>> {
     }
     let statement = sql_query(
         "with recursive hit as materialized (
-             select id, folder_id, path, version, size, sha256, media_type, is_text, authority
+             select id, folder_id, path, version, size, sha256, media_type, is_text, authority, modified_at
              from files where tenant_id = $1 and id = any($2) and not hidden),
          chain as (
              select o.id as start, o.parent_id, o.authority, 0 as up
@@ -296,10 +296,8 @@ pub(super) fn heads(tx: &mut Tx, ids: &[i64]) -> Result<HashMap<i64, HeadRow>> {
              from chain c join folders o on o.tenant_id = $1 and o.id = c.parent_id
              where c.authority is null)
          select hit.id, hit.path, hit.version, hit.size, hit.sha256, hit.media_type, hit.is_text,
-                coalesce(hit.authority, c.authority) as authority,
-                coalesce(v.source_modified_at, v.created_at) as last_modified
-         from hit join file_versions v on v.tenant_id = $1 and v.file_id = hit.id and v.version = hit.version
-         left join chain c on c.start = hit.folder_id and c.authority is not null",
+                coalesce(hit.authority, c.authority) as authority, hit.modified_at as last_modified
+         from hit left join chain c on c.start = hit.folder_id and c.authority is not null",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<Array<BigInt>, _>(ids);

@@ -66,9 +66,9 @@ async fn the_size_of_a_folder_is_exact_to_ten_thousand_files() {
                  select tenant_id, slate_id, 'big/g' || i, 1, file_id + 1000 + i, sha256, size, media_type, is_text, \
                      created_at from file_versions, generate_series(1, 9999) i; \
              insert into files (tenant_id, id, slate_id, folder_id, name, path, size, version, sha256, media_type, \
-                     is_text, created_at, updated_at) \
+                     is_text, modified_at, created_at, updated_at) \
                  select tenant_id, id + 1000 + i, slate_id, folder_id, 'g' || i, 'big/g' || i, size, 1, sha256, \
-                     media_type, is_text, created_at, updated_at from files, generate_series(1, 9999) i; \
+                     media_type, is_text, modified_at, created_at, updated_at from files, generate_series(1, 9999) i; \
              insert into file_tags (tenant_id, file_id, slate_id, folder_id, name, path, tags, term_ids) \
                  select tenant_id, id, slate_id, folder_id, name, path, '{}', '{}' from files where name <> 'f'",
         )

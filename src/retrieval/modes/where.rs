@@ -200,8 +200,7 @@ impl Leaves<'_> {
             }
             Filter::Modified(order, time) => {
                 sql.push(
-                    "((select coalesce(v.source_modified_at, v.created_at) from files f join file_versions v \
-                     on v.tenant_id = $1 and v.file_id = f.id and v.version = f.version \
+                    "((select f.modified_at from files f \
                      where f.tenant_id = $1 and f.id = search_file_tags.file_id) ",
                 );
                 sql.push(order.sql()).push(" ").bind(*time).push(")");

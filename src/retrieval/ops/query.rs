@@ -81,17 +81,6 @@ pub struct Part {
     pub ahead: usize,
 }
 
-/// A page.
-#[derive(Debug)]
-pub struct Page {
-    /// The items.
-    pub items: Vec<ItemView>,
-    /// Where the next page begins; none after the last.
-    pub next: Option<Start>,
-    /// Whether a limit left something out.
-    pub truncated: bool,
-}
-
 /// What a page gives, before it is recorded.
 #[derive(Debug)]
 pub struct Gathered {
@@ -107,7 +96,12 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Whether there is nothing.
+    /// The number of items.
+    pub fn len(&self) -> usize {
+        self.given.len()
+    }
+
+    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.given.is_empty()
     }
@@ -178,6 +172,22 @@ pub fn gather(tx: &mut Tx, scope: Scope, request: &Request, part: &Part) -> Resu
     Ok(Gathered { scope, given, contents, next, truncated, budget })
 }
 
+/// A page that is recorded.
+#[derive(Debug)]
+pub struct Page {
+    /// What it gives.
+    pub gathered: Gathered,
+    /// The record; the nil id of a page that gives nothing, which has none.
+    record: Uuid,
+}
+
+impl Page {
+    /// The items as they are given.
+    pub fn items(self) -> Vec<ItemView> {
+        self.gathered.views(self.record)
+    }
+}
+
 /// Gives a page, and records it.
 ///
 /// # Errors
@@ -185,9 +195,8 @@ pub fn gather(tx: &mut Tx, scope: Scope, request: &Request, part: &Part) -> Resu
 pub fn page(tx: &mut Tx, ctx: &Ctx, query: &Query, part: &Part) -> Result<Page> {
     let scope = scope(tx, ctx, &query.slate, &query.folder, query.recursive)?.ok_or_else(Error::not_found)?;
     let gathered = gather(tx, scope, &query.request, part)?;
-    let (next, truncated) = (gathered.next.clone(), gathered.truncated);
     if gathered.is_empty() {
-        return Ok(Page { items: Vec::new(), next, truncated });
+        return Ok(Page { gathered, record: Uuid::nil() });
     }
     tx.commit_lazily()?;
     let new = NewRecord {
@@ -200,7 +209,7 @@ pub fn page(tx: &mut Tx, ctx: &Ctx, query: &Query, part: &Part) -> Result<Page> 
         items: gathered.record(ctx.now),
     };
     let record = provenance::ops::record(tx, ctx, new)?.id;
-    Ok(Page { items: gathered.views(record), next, truncated })
+    Ok(Page { gathered, record })
 }
 
 /// What becomes of an item, and the bytes of contents that it takes.

@@ -130,9 +130,9 @@ impl Database {
             ),
             format!(
                 "insert into files (tenant_id, id, slate_id, folder_id, name, path, version, sha256, size, media_type, \
-                                        is_text, created_at, updated_at) \
+                                        is_text, modified_at, created_at, updated_at) \
                      select f.tenant_id, {new}, f.folder_id, 'c' || lpad(i::text, 6, '0'), {to}, 1, f.sha256, f.size, \
-                            f.media_type, f.is_text, now(), now() from {from}"
+                            f.media_type, f.is_text, now(), now(), now() from {from}"
             ),
             format!(
                 "insert into file_tags (tenant_id, file_id, slate_id, folder_id, name, path, tags, term_ids) \

@@ -41,7 +41,8 @@ const BROKEN: &[(&str, &str)] = &[
         "a file is what its newest version is, at its path",
         "select f.path as line from files f where not exists (select from file_versions v \
              where v.tenant_id = f.tenant_id and v.file_id = f.id and v.version = f.version and v.path = f.path \
-               and v.sha256 = f.sha256 and v.size = f.size and v.is_text = f.is_text and v.slate_id = f.slate_id) \
+               and v.sha256 = f.sha256 and v.size = f.size and v.is_text = f.is_text and v.slate_id = f.slate_id \
+               and f.modified_at = coalesce(v.source_modified_at, v.created_at)) \
          or exists (select from file_versions v \
              where v.tenant_id = f.tenant_id and v.file_id = f.id and v.version > f.version)",
     ),
