@@ -1,11 +1,13 @@
 //! Queries over HTTP.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use actix_web::http::header::ACCEPT;
 use actix_web::rt::task::JoinHandle;
 use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse, post, web};
+use futures_util::future::{OptionFuture, join};
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -15,12 +17,12 @@ use utoipa_actix_web::service_config::ServiceConfig;
 use super::budget::Budget;
 use super::found::After;
 use super::limits::AskedLimits;
-use super::ops::query::{self, Page, Part, Query, Start};
+use super::ops::query::{self, Chosen, Page, Part, Query, Start};
 use super::request::{self, ModeError};
 use super::view::ItemView;
 use crate::app::App;
 use crate::ctx::Ctx;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::http::auth::Retrieve;
 use crate::http::json::Body;
 use crate::http::page::{self, Limit};
@@ -34,9 +36,11 @@ const PAGE_BYTES: i64 = 16 << 20;
 /// The same for a page of a stream, which is in memory as a whole.
 const STREAM_BYTES: i64 = 4 << 20;
 /// Items of a page of a stream.
-const STREAM_ITEMS: usize = 1000;
+const STREAM_ITEMS: usize = 400;
 /// How many files a page of a stream finds on the way for those after it.
 const STREAM_AHEAD: usize = 10_000;
+/// How long what was chosen for a page may wait for the page to be given.
+const STALE: Duration = Duration::from_secs(1);
 /// The most bytes of a body: a thousand paths, escaped.
 const MAX_BODY: usize = 4 << 20;
 /// The media type of a stream.
@@ -176,8 +180,9 @@ async fn query_slate(
         return run.stream(start, json!({"ignored": ignored, "errors": errors})).await;
     }
     let page = run.page(Part { start, limit: body.limit.items(), bytes: PAGE_BYTES, ahead: 0 }).await?;
-    let next_cursor = page.gathered.next.as_ref().map(|start| page::seal(&(digest, &start.after)));
-    let truncated = page.gathered.truncated;
+    let chosen = &page.gathered.chosen;
+    let (next, truncated) = (chosen.next.as_ref().map(|start| &start.after), chosen.truncated);
+    let next_cursor = next.map(|after| page::seal(&(digest, after)));
     Ok(HttpResponse::Ok().json(QueryResult { items: page.items(), truncated, ignored, errors, next_cursor }))
 }
 
@@ -188,6 +193,10 @@ fn wants_stream(req: &HttpRequest) -> bool {
     types.any(|kind| kind.trim_ascii().eq_ignore_ascii_case(NDJSON))
 }
 
+fn stream_part(start: Start) -> Part {
+    Part { start, limit: STREAM_ITEMS, bytes: STREAM_BYTES, ahead: STREAM_AHEAD }
+}
+
 /// A query that is being answered.
 struct Run {
     app: App,
@@ -195,7 +204,81 @@ struct Run {
     query: Query,
 }
 
-/// Where a stream is.
+impl Run {
+    async fn page(&self, part: Part) -> Result<Page> {
+        let (ctx, query) = (self.ctx.clone(), self.query.clone());
+        let page = self.app.db.tenant(self.ctx.tenant, move |tx| {
+            let chosen = query::choose_page(tx, &ctx, &query, part.clone())?;
+            query::give(tx, &ctx, &query, chosen)
+        });
+        page.await
+    }
+
+    async fn choose(&self, start: Start) -> Result<Chosen> {
+        let (ctx, query) = (self.ctx.clone(), self.query.clone());
+        let chosen = self.app.db.tenant(self.ctx.tenant, move |tx| {
+            query::choose_page(tx, &ctx, &query, stream_part(start.clone()))
+        });
+        chosen.await
+    }
+
+    async fn give(&self, chosen: Chosen) -> Result<Page> {
+        let (ctx, query) = (self.ctx.clone(), self.query.clone());
+        let mut chosen = Some(chosen);
+        let page = self.app.db.tenant(self.ctx.tenant, move |tx| match chosen.take() {
+            Some(chosen) => query::give(tx, &ctx, &query, chosen),
+            None => Err(Error::new(Code::Conflict, "a file was purged meanwhile; try again")),
+        });
+        page.await
+    }
+
+    /// The first page is chosen before the answer begins, so that what is wrong with the query is still a problem, and if
+    /// it is the only one, it is given in the same transaction.
+    async fn stream(self, start: Start, end: Value) -> Result<HttpResponse> {
+        let (ctx, query) = (self.ctx.clone(), self.query.clone());
+        let first = self.app.db.tenant(self.ctx.tenant, move |tx| {
+            let chosen = query::choose_page(tx, &ctx, &query, stream_part(start.clone()))?;
+            Ok(match chosen.next {
+                Some(_) => First::OfMany(chosen),
+                None => First::Only(query::give(tx, &ctx, &query, chosen)?),
+            })
+        });
+        let first = first.await?;
+        let run = Rc::new(self);
+        let next = match first {
+            First::Only(page) => Next::Page(page),
+            First::OfMany(chosen) => Next::make(&run, chosen),
+        };
+        let state = Streaming { run, next: Some(next), items: 0, truncated: false, end };
+        let lines = stream::unfold(state, |mut state| async move {
+            let bytes = state.step().await?;
+            Some((Ok::<Bytes, Error>(bytes), state))
+        });
+        Ok(HttpResponse::Ok().content_type(NDJSON).streaming(lines))
+    }
+
+    /// Gives a page, and meanwhile, on another connection, chooses the next one. What was chosen long ago, for a client that took its time, is chosen anew.
+    async fn advance(self: Rc<Run>, mut chosen: Chosen) -> Made {
+        if chosen.at.elapsed() > STALE {
+            chosen = match self.choose(chosen.start).await {
+                Ok(chosen) => chosen,
+                Err(error) => return (Err(error), None),
+            };
+        }
+        let next: OptionFuture<_> = chosen.next.clone().map(|start| self.choose(start)).into();
+        join(self.give(chosen), next).await
+    }
+}
+
+enum First {
+    Only(Page),
+    OfMany(Chosen),
+}
+
+/// A page, and what was chosen for the one after it, if there is one.
+type Made = (Result<Page>, Option<Result<Chosen>>);
+
+/// Where a stream is. While the client takes a page, the next one is made, and none is once the client has gone.
 struct Streaming {
     run: Rc<Run>,
     /// What comes next; none once the last line is out.
@@ -207,33 +290,16 @@ struct Streaming {
 }
 
 enum Next {
+    /// The only page.
     Page(Page),
-    /// A page in the making.
-    Making(JoinHandle<Result<Page>>),
+    Making(JoinHandle<Made>),
+    Failed(Error),
     End,
 }
 
-impl Run {
-    async fn page(&self, part: Part) -> Result<Page> {
-        let (ctx, query) = (self.ctx.clone(), self.query.clone());
-        self.app.db.tenant(self.ctx.tenant, move |tx| query::page(tx, &ctx, &query, &part)).await
-    }
-
-    fn part(start: Start) -> Part {
-        Part { start, limit: STREAM_ITEMS, bytes: STREAM_BYTES, ahead: STREAM_AHEAD }
-    }
-
-    /// The first page is made before the answer begins, so that what is wrong with the query is still a problem. Every
-    /// further one is made while the client takes the one before, and none is once it has gone.
-    async fn stream(self, start: Start, end: Value) -> Result<HttpResponse> {
-        let first = self.page(Run::part(start)).await?;
-        let run = Rc::new(self);
-        let state = Streaming { run, next: Some(Next::Page(first)), items: 0, truncated: false, end };
-        let lines = stream::unfold(state, |mut state| async move {
-            let bytes = state.step().await?;
-            Some((Ok::<Bytes, Error>(bytes), state))
-        });
-        Ok(HttpResponse::Ok().content_type(NDJSON).streaming(lines))
+impl Next {
+    fn make(run: &Rc<Run>, chosen: Chosen) -> Next {
+        Next::Making(actix_web::rt::spawn(run.clone().advance(chosen)))
     }
 }
 
@@ -241,11 +307,17 @@ impl Streaming {
     /// The next lines; none at the end. A page without items, whose files all went while it was made, is not the end.
     async fn step(&mut self) -> Option<Bytes> {
         loop {
-            let page = match self.next.take()? {
+            let (page, next) = match self.next.take()? {
                 Next::End => return Some(self.last_line(None)),
-                Next::Page(page) => Ok(page),
-                Next::Making(page) => page.await.map_err(Error::internal).flatten(),
+                Next::Failed(error) => return Some(self.last_line(Some(error))),
+                Next::Page(page) => (Ok(page), None),
+                Next::Making(made) => made.await.unwrap_or_else(|error| (Err(Error::internal(error)), None)),
             };
+            self.next = Some(match next {
+                Some(Ok(chosen)) => Next::make(&self.run, chosen),
+                Some(Err(error)) => Next::Failed(error),
+                None => Next::End,
+            });
             let made = match page {
                 Ok(page) => self.lines(page).await,
                 Err(error) => Err(error),
@@ -258,17 +330,9 @@ impl Streaming {
         }
     }
 
-    /// The lines of a page. The next one is made meanwhile, so that the database works while they are written.
-    async fn lines(&mut self, mut page: Page) -> Result<Bytes> {
-        self.truncated |= page.gathered.truncated;
-        self.next = Some(match page.gathered.next.take() {
-            None => Next::End,
-            Some(start) => {
-                let run = self.run.clone();
-                Next::Making(actix_web::rt::spawn(async move { run.page(Run::part(start)).await }))
-            }
-        });
-        self.items += page.gathered.len();
+    async fn lines(&mut self, page: Page) -> Result<Bytes> {
+        self.truncated |= page.gathered.chosen.truncated;
+        self.items += page.gathered.chosen.len();
         web::block(move || {
             let mut lines = Vec::new();
             for item in page.items() {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::store::Match;
 use crate::authority::Authority;
 use crate::item::Mode;
 use crate::item::{Hint, IndexEntry, ItemStatus};
@@ -79,6 +78,17 @@ pub struct Window {
     pub count: bool,
     /// How many files beyond it are to be found on the way.
     pub ahead: usize,
+}
+
+/// A file that matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Match {
+    /// Its number.
+    pub id: i64,
+    /// What results are ordered by: [`After::Key`].
+    pub key: String,
+    /// The bits of the modes that matched it.
+    pub bits: i16,
 }
 
 /// Files that a search found on the way, for the windows after its own: each is read without that anything is searched

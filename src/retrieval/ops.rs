@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use super::found::{
-    After, Ahead, Found, FoundFile, FoundItem, Listing, MAX_COUNTED, Missing, Placed, Scope, Totals, Window,
+    After, Ahead, Found, FoundFile, FoundItem, Listing, MAX_COUNTED, Match, Missing, Placed, Scope, Totals,
+    Window,
 };
 use super::nearest::{Lost, MAX_HINTS, MAX_NEAREST};
 use super::request::Request;
-use super::store::{self, HeadRow, Match, Named};
+use super::store::{self, HeadRow, Named};
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::db::Tx;

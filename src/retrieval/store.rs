@@ -15,7 +15,7 @@ use diesel::{QueryableByName, sql_query};
 
 use super::facets::{self, Facet};
 use super::filter::Filter;
-use super::found::{Scope, Totals};
+use super::found::{Match, Scope, Totals};
 use super::modes::metatag::{self, Plan};
 use super::modes::{Arm, files, subfolders, r#where};
 use super::nearest::{self, Lost};
@@ -186,18 +186,15 @@ pub fn allow_scans(tx: &mut Tx, allowed: bool) -> Result<()> {
     ))?)
 }
 
-/// A file that matches.
-#[derive(Debug, Clone, PartialEq, Eq, QueryableByName)]
-pub struct Match {
-    /// Its number.
+#[derive(QueryableByName)]
+struct MatchRow {
     #[diesel(sql_type = BigInt)]
-    pub id: i64,
-    /// What results are ordered by; empty where the files were known.
+    id: i64,
+    /// Empty where the files were known.
     #[diesel(sql_type = Text)]
-    pub key: String,
-    /// The bits of the modes that matched it.
+    key: String,
     #[diesel(sql_type = SmallInt)]
-    pub bits: i16,
+    bits: i16,
 }
 
 /// The first `limit` files after `after` that the arms select, except some.
@@ -212,7 +209,9 @@ pub(super) fn page(
     if arms.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(query(&union::page(tx.tenant(), scope, arms, after, except, limit)).load(tx.conn())?)
+    let statement = union::page(tx.tenant(), scope, arms, after, except, limit);
+    let rows: Vec<MatchRow> = query(&statement).load(tx.conn())?;
+    Ok(rows.into_iter().map(|MatchRow { id, key, bits }| Match { id, key, bits }).collect())
 }
 
 /// By which arms the files at these paths, whose numbers are `ids`, are selected.
@@ -226,7 +225,8 @@ pub(super) fn matching(
     if arms.is_empty() || ids.is_empty() {
         return Ok(HashMap::new());
     }
-    let rows: Vec<Match> = query(&union::matching(tx.tenant(), scope, arms, paths, ids)).load(tx.conn())?;
+    let rows: Vec<MatchRow> =
+        query(&union::matching(tx.tenant(), scope, arms, paths, ids)).load(tx.conn())?;
     Ok(rows.into_iter().map(|row| (row.id, row.bits)).collect())
 }
 

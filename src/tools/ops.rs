@@ -233,10 +233,10 @@ fn retrieve(
             let Some(found) = found else { continue };
             let start = Start::new(After::Asked(0), budget);
             let part = Part { start, limit: MAX_ITEMS, bytes: MAX_BYTES, ahead: 0 };
-            let gathered = gather(tx, found, &parsed.request, &part)?;
-            (budget, truncated) =
-                (gathered.budget, truncated || gathered.truncated || gathered.next.is_some());
-            if gathered.is_empty() {
+            let gathered = gather(tx, found, &parsed.request, part)?;
+            let chosen = &gathered.chosen;
+            (budget, truncated) = (chosen.budget, truncated || chosen.truncated || chosen.next.is_some());
+            if chosen.is_empty() {
                 continue;
             }
             let new = NewRecord {

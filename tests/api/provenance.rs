@@ -175,7 +175,10 @@ async fn a_volatile_slate_grows_stale() {
     let fresh = query(&caller, json!({"files": ["a.md"]})).await;
     server
         .superuser()
-        .batch_execute("update file_versions set created_at = created_at - interval '61 s'")
+        .batch_execute(
+            "update file_versions set created_at = created_at - interval '61 s'; \
+             update files set modified_at = modified_at - interval '61 s'",
+        )
         .unwrap();
     let stale = query(&caller, json!({"files": ["a.md"]})).await;
     assert_eq!(item(&caller, &fresh["items"][0]).await["provenance"]["freshness"], "fresh");

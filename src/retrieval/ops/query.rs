@@ -3,6 +3,7 @@
 //! A query has pages. Each is a transaction of its own that reads the items and writes their record.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -81,13 +82,16 @@ pub struct Part {
     pub ahead: usize,
 }
 
-/// What a page gives, before it is recorded.
+/// What a page is to give, before contents are read.
 #[derive(Debug)]
-pub struct Gathered {
+pub struct Chosen {
     scope: Scope,
     given: Vec<(FoundItem, ItemStatus)>,
-    contents: HashMap<Vec<u8>, Vec<u8>>,
-    /// Where the next page begins; none after the last.
+    /// When.
+    pub at: Instant,
+    /// Where the page begins.
+    pub start: Start,
+    /// Where the next one does; none after the last.
     pub next: Option<Start>,
     /// Whether a limit left something out.
     pub truncated: bool,
@@ -95,7 +99,7 @@ pub struct Gathered {
     pub budget: Budget,
 }
 
-impl Gathered {
+impl Chosen {
     /// The number of items.
     pub fn len(&self) -> usize {
         self.given.len()
@@ -105,43 +109,55 @@ impl Gathered {
     pub fn is_empty(&self) -> bool {
         self.given.is_empty()
     }
+}
 
+/// What a page gives, before it is recorded.
+#[derive(Debug)]
+pub struct Gathered {
+    /// The items.
+    pub chosen: Chosen,
+    contents: HashMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Gathered {
     /// The items of its record.
     pub fn record(&self, now: DateTime<Utc>) -> Vec<Item> {
-        self.given.iter().map(|(item, status)| item.record(&self.scope, *status, now)).collect()
+        let Chosen { scope, given, .. } = &self.chosen;
+        given.iter().map(|(item, status)| item.record(scope, *status, now)).collect()
     }
 
     /// The items as they are given, those of this record.
     pub fn views(self, record: Uuid) -> Vec<ItemView> {
-        let Gathered { scope, given, contents, .. } = self;
+        let Gathered { chosen: Chosen { scope, given, .. }, mut contents } = self;
+        let files = given.iter().filter(|(item, status)| wanted(item, *status).is_some()).count();
+        let no_two_alike = files == contents.len();
+        let mut text = |item: &FoundItem, status| {
+            let FoundItem::File(file) = item else { return None };
+            let hash = wanted(item, status)?;
+            let bytes = if no_two_alike { contents.remove(hash) } else { contents.get(hash).cloned() };
+            bytes.map(|bytes| encoded(bytes, file.is_text))
+        };
         let view = |(i, (item, status)): (usize, (FoundItem, ItemStatus))| {
-            let text = match &item {
-                FoundItem::File(file) if status == ItemStatus::Fetched => {
-                    contents.get(&file.sha256).map(|bytes| encoded(bytes.clone(), file.is_text))
-                }
-                _ => None,
-            };
+            let text = text(&item, status);
             ItemView::new(&scope, item, status, text, (record, i + 1))
         };
         given.into_iter().enumerate().map(view).collect()
     }
 }
 
-/// Finds what a page gives, and reads it.
+/// Finds what a page is to give.
 ///
 /// # Errors
 /// Those of the database.
-pub fn gather(tx: &mut Tx, scope: Scope, request: &Request, part: &Part) -> Result<Gathered> {
-    let Start { after, ahead, mut budget } = part.start.clone();
-    let mut found = match ahead.files() {
-        [] => search(
-            tx,
-            &scope,
-            request,
-            &Window { after, limit: part.limit, count: false, ahead: part.ahead },
-        )?,
-        _ => follow(tx, &scope, ahead, part.limit)?,
+pub fn choose(tx: &mut Tx, scope: Scope, request: &Request, part: Part) -> Result<Chosen> {
+    let Part { start, limit, bytes: most, ahead } = part;
+    let mut found = match start.ahead.files() {
+        [] => {
+            search(tx, &scope, request, &Window { after: start.after.clone(), limit, count: false, ahead })?
+        }
+        _ => follow(tx, &scope, start.ahead.clone(), limit)?,
     };
+    let mut budget = start.budget;
     let mut bytes = 0;
     let mut given: Vec<(FoundItem, ItemStatus)> = Vec::with_capacity(found.items.len());
     let mut next = found.next;
@@ -149,7 +165,7 @@ pub fn gather(tx: &mut Tx, scope: Scope, request: &Request, part: &Part) -> Resu
     for Placed { after, item } in found.items {
         let before = budget;
         let (status, cost) = status(&item, &mut budget);
-        if bytes + cost > part.bytes && !given.is_empty() {
+        if bytes + cost > most && !given.is_empty() {
             (next, budget) = (last, before);
             break;
         }
@@ -157,8 +173,6 @@ pub fn gather(tx: &mut Tx, scope: Scope, request: &Request, part: &Part) -> Resu
         given.push((item, status));
         last = Some(after);
     }
-    let hashes: Vec<&[u8]> = given.iter().filter_map(|(item, status)| wanted(item, *status)).collect();
-    let contents = contents(tx, &hashes)?;
     let truncated = given.iter().any(|(item, status)| match item {
         FoundItem::File(_) => *status == ItemStatus::Omitted,
         FoundItem::Listing(listing) => listing.truncated,
@@ -169,7 +183,22 @@ pub fn gather(tx: &mut Tx, scope: Scope, request: &Request, part: &Part) -> Resu
         _ => found.ahead = Ahead::default(),
     }
     let next = next.map(|after| Start { after, ahead: found.ahead, budget });
-    Ok(Gathered { scope, given, contents, next, truncated, budget })
+    Ok(Chosen { scope, given, at: Instant::now(), start, next, truncated, budget })
+}
+
+/// Finds what a page gives, and reads it.
+///
+/// # Errors
+/// Those of the database.
+pub fn gather(tx: &mut Tx, scope: Scope, request: &Request, part: Part) -> Result<Gathered> {
+    let chosen = choose(tx, scope, request, part)?;
+    read(tx, chosen)
+}
+
+fn read(tx: &mut Tx, chosen: Chosen) -> Result<Gathered> {
+    let hashes: Vec<&[u8]> = chosen.given.iter().filter_map(|(item, status)| wanted(item, *status)).collect();
+    let contents = contents(tx, &hashes)?;
+    Ok(Gathered { chosen, contents })
 }
 
 /// A page that is recorded.
@@ -188,23 +217,32 @@ impl Page {
     }
 }
 
-/// Gives a page, and records it.
+/// Finds what a page of a query is to give.
 ///
 /// # Errors
 /// [`Code::NotFound`](crate::error::Code::NotFound) when there is no such slate or folder.
-pub fn page(tx: &mut Tx, ctx: &Ctx, query: &Query, part: &Part) -> Result<Page> {
+pub fn choose_page(tx: &mut Tx, ctx: &Ctx, query: &Query, part: Part) -> Result<Chosen> {
     let scope = scope(tx, ctx, &query.slate, &query.folder, query.recursive)?.ok_or_else(Error::not_found)?;
-    let gathered = gather(tx, scope, &query.request, part)?;
-    if gathered.is_empty() {
+    choose(tx, scope, &query.request, part)
+}
+
+/// Gives a page that was chosen, maybe in another transaction, and records it.
+///
+/// # Errors
+/// [`Code::Conflict`](crate::error::Code::Conflict) when a file of it was purged since.
+pub fn give(tx: &mut Tx, ctx: &Ctx, query: &Query, chosen: Chosen) -> Result<Page> {
+    let gathered = read(tx, chosen)?;
+    if gathered.chosen.is_empty() {
         return Ok(Page { gathered, record: Uuid::nil() });
     }
     tx.commit_lazily()?;
+    let scope = &gathered.chosen.scope;
     let new = NewRecord {
         kind: Kind::Query,
         link: None,
-        slate: Some(&gathered.scope.slate),
-        folder: Some(gathered.scope.folder.as_str()),
-        recursive: gathered.scope.recursive,
+        slate: Some(&scope.slate),
+        folder: Some(scope.folder.as_str()),
+        recursive: scope.recursive,
         request: Some(&query.sent),
         items: gathered.record(ctx.now),
     };
