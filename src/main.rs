@@ -3,10 +3,6 @@ use std::process::ExitCode;
 
 use slatebase::db::embedded::{GUARD_COMMAND, guard_main};
 
-/// A page of results is many thousand small allocations, made on one thread and freed on another.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // The guard must be nothing but a guard: before arguments are parsed, threads started or logs opened.
     if std::env::args_os().nth(1).is_some_and(|command| command == GUARD_COMMAND) {

@@ -86,7 +86,7 @@ fn named(tx: &mut Tx, slate_id: i64, paths: &[&str], look_up: LookUp) -> Result<
         return Ok(HashMap::new());
     }
     let exact = look_up(tx.tenant(), slate_id, paths.iter().map(|path| path.to_string()).collect(), false);
-    let rows: Vec<Named> = Kept(query(&exact)).load(tx.conn())?;
+    let rows: Vec<Named> = query(&exact).load(tx.conn())?;
     let mut found: HashMap<String, Named> = rows.into_iter().map(|row| (row.key.clone(), row)).collect();
     let other: Vec<(&str, String)> = (paths.iter())
         .filter(|path| has_spellings(path) && !found.contains_key(**path))
@@ -94,7 +94,7 @@ fn named(tx: &mut Tx, slate_id: i64, paths: &[&str], look_up: LookUp) -> Result<
         .collect();
     if !other.is_empty() {
         let sql = look_up(tx.tenant(), slate_id, other.iter().map(|(_, nfc)| nfc.clone()).collect(), true);
-        let rows: Vec<Named> = Kept(query(&sql)).load(tx.conn())?;
+        let rows: Vec<Named> = query(&sql).load(tx.conn())?;
         let rows: HashMap<&str, &Named> = rows.iter().map(|row| (row.key.as_str(), row)).collect();
         found.extend(
             other

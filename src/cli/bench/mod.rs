@@ -102,9 +102,9 @@ HTTP, against this program as a server with its defaults:
   p50 …     of a whole request with one client
   req/s N   requests a second with N clients, each sending the next one when it has its answer; \"!\" where some were
             refused as overload (503), which do not count
-  × pgbench that number over the transactions a second of pgbench with the same statements, values and clients, the
-            insert of the provenance record among them; for point reads and small queries. \"–\": no pgbench beside the
-            Postgres programs, or not such a row
+  × pgbench that number over the transactions a second of pgbench with the same statements, values and clients, those
+            prepared that the service keeps prepared, the insert of the provenance record among them; for point reads
+            and small queries. \"–\": no pgbench beside the Postgres programs, or not such a row
   p50, p99  with the most clients, and the one over the other
 
 GROWTH    buffers of searches in a folder that is the same in a tenant of 10,000 files and in the large one

@@ -169,7 +169,14 @@ impl Bench<'_> {
             trace::script(&trace.statements, |statement| admin.parameter_types(statement)).as_bytes(),
         )?;
         let output = Command::new(program)
-            .args(["--no-vacuum", "--protocol", "extended", "--file"])
+            .args([
+                "--no-vacuum",
+                "--protocol",
+                "extended",
+                "--define",
+                &format!("{}=1", trace::FIRST),
+                "--file",
+            ])
             .arg(script.path())
             .args(["--client", &clients.to_string(), "--jobs", &clients.min(2).to_string()])
             .args(["--time", &(self.time.as_secs_f64().ceil() as u64).max(1).to_string()])

@@ -10,6 +10,8 @@ pub struct Statement {
     pub text: String,
     /// The parameters as literals, quotes included.
     pub parameters: Vec<String>,
+    /// Whether the connection keeps it prepared.
+    pub kept: bool,
 }
 
 /// What a request did.
@@ -36,11 +38,13 @@ pub fn parse(log: &str) -> Trace {
     let mut trace = Trace::default();
     for message in messages(log) {
         if let Some(statement) = message.strip_prefix("LOG:  statement: ") {
-            trace.statements.push(Statement { text: statement.to_owned(), parameters: Vec::new() });
-        } else if let Some((_, text)) =
+            let text = statement.to_owned();
+            trace.statements.push(Statement { text, parameters: Vec::new(), kept: false });
+        } else if let Some((name, text)) =
             message.strip_prefix("LOG:  execute ").and_then(|rest| rest.split_once(": "))
         {
-            trace.statements.push(Statement { text: text.to_owned(), parameters: Vec::new() });
+            let (text, kept) = (text.to_owned(), name != "<unnamed>");
+            trace.statements.push(Statement { text, parameters: Vec::new(), kept });
         } else if let Some(detail) = message.strip_prefix("DETAIL:  ") {
             let parameters =
                 detail.split_once(": ").filter(|(kind, _)| kind.eq_ignore_ascii_case("parameters"));
@@ -98,39 +102,69 @@ fn literals(list: &str) -> Vec<String> {
     found
 }
 
-/// The statements as a script for `pgbench`. `types` tells those of a statement's parameters. Whatever is inserted gets
-/// another UUID each time, as the service gives it.
+/// The variable of a script that is not 0 in a client's first transaction.
+pub const FIRST: &str = "first";
+
+/// The statements as a script for `pgbench`, which keeps prepared what the service does. `types` tells those of a
+/// statement's parameters. Whatever is inserted gets another UUID each time, as the service gives it.
 pub fn script(statements: &[Statement], mut types: impl FnMut(&str) -> Vec<String>) -> String {
-    let mut script = String::new();
-    for statement in statements {
+    let (mut prepared, mut script) = (String::new(), String::new());
+    for (i, statement) in statements.iter().enumerate() {
         let types = if statement.parameters.is_empty() { Vec::new() } else { types(&statement.text) };
-        let inserts = statement.text.trim_start().starts_with("insert");
-        let literal = |n: usize| -> Option<String> {
-            let value = statement.parameters.get(n - 1)?;
-            Some(match types.get(n - 1) {
-                Some(kind) if kind == "uuid" && inserts && value != "NULL" => "gen_random_uuid()".to_owned(),
-                Some(kind) => format!("{value}::{kind}"),
-                // Of an array that is unnested, nothing tells the type.
-                None if value.starts_with("'{") => {
-                    let numbers = value.bytes().all(|b| b"'{},".contains(&b) || b.is_ascii_digit());
-                    format!("{value}::{}", if numbers { "bigint[]" } else { "text[]" })
-                }
-                None => value.clone(),
-            })
-        };
-        let mut pieces = statement.text.split('$');
-        script.push_str(pieces.next().unwrap_or_default());
-        for piece in pieces {
-            let end = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
-            match piece[..end].parse().ok().filter(|n| *n > 0).and_then(literal) {
-                Some(value) => script.push_str(&value),
-                None => script.push_str(&format!("${}", &piece[..end])),
-            }
-            script.push_str(&piece[end..]);
+        let values = values(statement, &types);
+        if statement.kept && types.len() == values.len() {
+            let types = if types.is_empty() { String::new() } else { format!(" ({})", types.join(", ")) };
+            prepared.push_str(&format!("prepare kept{i}{types} as {};\n", statement.text));
+            let values = if values.is_empty() { String::new() } else { format!(" ({})", values.join(", ")) };
+            script.push_str(&format!("execute kept{i}{values};\n"));
+        } else {
+            script.push_str(&filled(&statement.text, &values));
+            script.push_str(";\n");
         }
-        script.push_str(";\n");
     }
-    script
+    if prepared.is_empty() {
+        return script;
+    }
+    format!("\\if :{FIRST}\n{prepared}\\set {FIRST} 0\n\\endif\n{script}")
+}
+
+/// The values of a statement's parameters, with their types.
+fn values(statement: &Statement, types: &[String]) -> Vec<String> {
+    let inserts = statement.text.trim_start().starts_with("insert");
+    let value = |(n, value): (usize, &String)| match types.get(n) {
+        Some(kind) if kind == "uuid" && inserts && value != "NULL" => "gen_random_uuid()".to_owned(),
+        Some(kind) => format!("{}::{kind}", hidden(value)),
+        // Of an array that is unnested, nothing tells the type.
+        None if value.starts_with("'{") => {
+            let numbers = value.bytes().all(|b| b"'{},".contains(&b) || b.is_ascii_digit());
+            format!("{}::{}", hidden(value), if numbers { "bigint[]" } else { "text[]" })
+        }
+        None => hidden(value),
+    };
+    statement.parameters.iter().enumerate().map(value).collect()
+}
+
+/// A literal without colons, since `pgbench` takes what follows one for a variable, within quotes too.
+fn hidden(literal: &str) -> String {
+    match literal.contains(':') {
+        true => format!("E{}", literal.replace('\\', "\\\\").replace(':', "\\x3a")),
+        false => literal.to_owned(),
+    }
+}
+
+/// A statement with values in place of its parameters.
+fn filled(text: &str, values: &[String]) -> String {
+    let mut pieces = text.split('$');
+    let mut filled = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let end = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
+        match piece[..end].parse::<usize>().ok().and_then(|n| values.get(n.checked_sub(1)?)) {
+            Some(value) => filled.push_str(value),
+            None => filled.push_str(&format!("${}", &piece[..end])),
+        }
+        filled.push_str(&piece[end..]);
+    }
+    filled
 }
 
 #[cfg(test)]
@@ -143,7 +177,7 @@ mod tests {
         2026-01-01 00:00:00.000 UTC [7] LOG:  duration: 0.1 ms  plan:\n\t{\n\t  \"Query Text\": \"select a\\n  from search_files\",\n\
         \t  \"Plan\": {\"Shared Hit Blocks\": 4, \"Shared Read Blocks\": 1}\n\t}\n\
         2026-01-01 00:00:00.000 UTC [7] LOG:  execute s1: insert into t values ($1, $2)\n\
-        2026-01-01 00:00:00.000 UTC [7] DETAIL:  parameters: $1 = '6f', $2 = '$3'\n\
+        2026-01-01 00:00:00.000 UTC [7] DETAIL:  parameters: $1 = '6f', $2 = '$3:a\\'\n\
         2026-01-01 00:00:00.000 UTC [7] LOG:  duration: 0.1 ms  plan:\n\t{\"Query Text\": \"insert\", \"Plan\": {\"Shared Hit Blocks\": 2}}\n";
 
     #[test]
@@ -161,11 +195,15 @@ mod tests {
         };
         assert_eq!(
             script(&parse(LOG).statements, types),
-            "BEGIN;\nselect a\n  from search_files where b = 'it''s, so' and c = NULL;\n\
-             insert into t values (gen_random_uuid(), '$3'::text);\n"
+            "\\if :first\nprepare kept2 (uuid, text) as insert into t values ($1, $2);\n\\set first 0\n\\endif\n\
+             BEGIN;\nselect a\n  from search_files where b = 'it''s, so' and c = NULL;\n\
+             execute kept2 (gen_random_uuid(), E'$3\\x3aa\\\\'::text);\n"
         );
-        let unnested =
-            Statement { text: "select $1, $2".into(), parameters: vec!["'{1,2}'".into(), "'{a}'".into()] };
+        let unnested = Statement {
+            text: "select $1, $2".into(),
+            parameters: vec!["'{1,2}'".into(), "'{a}'".into()],
+            kept: true,
+        };
         assert_eq!(script(&[unnested], |_| Vec::new()), "select '{1,2}'::bigint[], '{a}'::text[];\n");
     }
 }
