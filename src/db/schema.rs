@@ -249,6 +249,7 @@ diesel::table! {
         prompt_tokens -> Nullable<Int8>,
         completion_tokens -> Nullable<Int8>,
         received_at -> Timestamptz,
+        outcome -> Nullable<Json>,
     }
 }
 

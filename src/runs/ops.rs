@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use url::Url;
 use uuid::Uuid;
 
-use super::chat::{self, Said};
+use super::chat::{self, Form, Said, Shown};
 use super::machine::{self, Reason, Step, Trouble};
 use super::model::Model;
 use super::spending::{self, Reached};
@@ -21,9 +21,12 @@ use crate::ctx::{Ctx, Scope, TenantId};
 use crate::db::Tx;
 use crate::error::{Code, Error, Result};
 use crate::sessions::event::Happened;
+use crate::sessions::machine::Status;
 use crate::sessions::ops::rounds::{self, By, NewRound};
 use crate::sessions::ops::running::{self, Standing};
 use crate::sessions::ops::{events, prompt};
+use crate::tools::call::NewCall;
+use crate::tools::ops::{self as tools, Begun, Ready};
 
 /// The topic that is notified when a run is to be taken.
 pub const QUEUED: &str = "runs";
@@ -55,6 +58,39 @@ pub struct Call {
     pub caller: Ctx,
     /// What to send.
     pub body: Value,
+    /// The capabilities that the model may call, or could while there were rounds left.
+    pub tools: Vec<String>,
+}
+
+/// A tool that the model called, which is to be called.
+#[derive(Debug, Clone)]
+pub struct Use {
+    /// The round that it is.
+    pub round: u32,
+    /// Who asked for the run.
+    pub caller: Ctx,
+    /// The model's output.
+    output: Value,
+}
+
+impl Use {
+    /// Makes a tool that keeps such keys do a call that is made again, after a crash, only once.
+    pub fn key(&self, job: &Job) -> String {
+        format!("{}.{}", job.session, self.round)
+    }
+
+    fn capability_id(&self) -> &str {
+        self.output["tool"].as_str().unwrap_or_default()
+    }
+}
+
+/// What a server does next for a run.
+#[derive(Debug)]
+pub enum Work {
+    /// Ask the model.
+    Ask(Box<Call>),
+    /// Call a tool.
+    Use(Use),
 }
 
 /// Makes the service the caller of the session's model.
@@ -161,12 +197,12 @@ pub fn release(tx: &mut Tx, owner: Uuid) -> Result<()> {
     tx.notify(QUEUED)
 }
 
-/// Submits answers that are stored, and says which call is to be made then. `None`: there is nothing to do for this server
-/// now, because the session is finished, the run is another's, or it waits.
+/// Submits answers that are stored, and says what is to be done then. `None`: there is nothing to do for this server now,
+/// because the session is finished, the run is another's, or it waits.
 ///
 /// # Errors
 /// Those of submitting a round, and of the database.
-pub fn advance(tx: &mut Tx, job: &Job, now: DateTime<Utc>) -> Result<Option<Call>> {
+pub fn advance(tx: &mut Tx, job: &Job, now: DateTime<Utc>) -> Result<Option<Work>> {
     let Some(row) = held(tx, job)? else { return Ok(None) };
     let Some(ctx) = caller(tx, job, &row, now)? else {
         let trouble =
@@ -189,7 +225,12 @@ pub fn advance(tx: &mut Tx, job: &Job, now: DateTime<Utc>) -> Result<Option<Call
                 store::dequeue(tx, id)?;
                 return Ok(None);
             }
-            (Step::Submit { round }, Some(output)) => {
+            (Step::Submit { round }, Some((output, form)))
+                if form == Form::Tool.as_str() && status == Status::Open =>
+            {
+                return Ok(Some(Work::Use(Use { round, caller: ctx, output })));
+            }
+            (Step::Submit { round }, Some((output, _))) => {
                 let new = NewRound { output, round: Some(round), key: None };
                 rounds::submit_by(tx, &ctx, id, &new, By::Service)?;
             }
@@ -200,12 +241,71 @@ pub fn advance(tx: &mut Tx, job: &Job, now: DateTime<Utc>) -> Result<Option<Call
                 let model = model(&row)?;
                 let prompt = prompt(tx, &ctx, id)?.prompt;
                 let url = model.endpoint().ok_or_else(|| Error::internal(anyhow::anyhow!("a stored URL")))?;
-                let body = chat::request(&model, &prompt, &request_match, last);
-                return Ok(Some(Call { round, url, secret: model.secret, caller: ctx, body }));
+                let tools = tools::granted(tx, &ctx, id)?;
+                let past = store::past(tx, id)?;
+                let shown = Shown {
+                    prompt: &prompt,
+                    request_match: &request_match,
+                    tools: &tools,
+                    past: &past,
+                    last,
+                };
+                let body = chat::request(&model, &shown);
+                let tools = tools.into_iter().map(|tool| tool.capability_id).collect();
+                let call = Call { round, url, secret: model.secret, caller: ctx, body, tools };
+                return Ok(Some(Work::Ask(Box::new(call))));
             }
             (Step::Submit { .. }, None) => return Err(Error::internal(anyhow::anyhow!("an answer is gone"))),
         }
     }
+}
+
+/// Begins the call of a tool, or does all of it where no other host is needed: then there is nothing to send.
+///
+/// # Errors
+/// Those of the call; [`refuse`] tells the model of them.
+pub fn begin(tx: &mut Tx, job: &Job, used: &Use) -> Result<Option<Box<Ready>>> {
+    if held(tx, job)?.is_none() {
+        return Ok(None);
+    }
+    let Value::Object(arguments) = &used.output["arguments"] else {
+        return Err(Error::invalid_at("/arguments", "must be an object"));
+    };
+    let new = NewCall { arguments: arguments.clone(), ..NewCall::default() };
+    match tools::begin(tx, &used.caller, job.session, used.capability_id(), &new)? {
+        Begun::Send(ready) => Ok(Some(ready)),
+        Begun::Done(called) => conclude(tx, job, used, &called.output).map(|()| None),
+    }
+}
+
+/// Stores what a tool answered, and takes the round.
+///
+/// # Errors
+/// As [`begin`].
+pub fn finish(tx: &mut Tx, job: &Job, used: &Use, ready: &Ready, answer: Value) -> Result<()> {
+    if held(tx, job)?.is_none() {
+        return Ok(());
+    }
+    let called = tools::finish(tx, &used.caller, job.session, ready, answer)?;
+    conclude(tx, job, used, &called.output)
+}
+
+/// Takes the round of a tool that gave nothing, so that the model is told why.
+///
+/// # Errors
+/// Those of submitting a round.
+pub fn refuse(tx: &mut Tx, job: &Job, used: &Use, error: &Error) -> Result<()> {
+    if held(tx, job)?.is_none() {
+        return Ok(());
+    }
+    let outcome = json!({"error": error.code.name(), "detail": error.detail, "errors": error.errors});
+    conclude(tx, job, used, &outcome)
+}
+
+fn conclude(tx: &mut Tx, job: &Job, used: &Use, outcome: &Value) -> Result<()> {
+    store::set_outcome(tx, job.session, number(used.round), outcome)?;
+    let new = NewRound { output: used.output.clone(), round: Some(used.round), key: None };
+    rounds::submit_by(tx, &used.caller, job.session, &new, By::Tool).map(drop)
 }
 
 /// Counts a call that is about to begin, unless a limit is reached: then the run waits.

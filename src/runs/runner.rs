@@ -10,12 +10,13 @@ use uuid::Uuid;
 
 use super::chat::{self, Said};
 use super::machine::{Reason, Trouble};
-use super::ops::{self, Call, Job};
+use super::ops::{self, Call, Job, Use, Work};
 use crate::app::App;
 use crate::corpora::runner::bearer;
 use crate::error::{Code, Error, Result};
 use crate::outbound::{self, Answer, Cut, Failure};
 use crate::sessions::ops::events::topic;
+use crate::tools::runner::send;
 
 pub mod stream;
 
@@ -110,7 +111,14 @@ async fn run(app: App, job: Job) {
         let advanced = patiently(|| app.db.tenant(job.tenant, move |tx| ops::advance(tx, &job, now()))).await;
         let trouble = match advanced {
             Ok(None) => return,
-            Ok(Some(call)) => {
+            Ok(Some(Work::Use(used))) => {
+                let ended = tokio::select! {
+                    done = use_tool(&app, job, used) => done.err(),
+                    () = ended(&app, &job, &mut changes) => continue,
+                };
+                ended.map(|error| internal(&error))
+            }
+            Ok(Some(Work::Ask(call))) => {
                 let heard = tokio::select! {
                     heard = ask(&app, &call) => heard,
                     () = ended(&app, &job, &mut changes) => continue,
@@ -145,6 +153,43 @@ async fn keep(app: &App, job: Job, round: u32, said: Said) -> Result<()> {
     .await
 }
 
+/// Calls a tool, and takes its round. No connection to the database is held while it answers.
+async fn use_tool(app: &App, job: Job, used: Use) -> Result<()> {
+    let tenant = job.tenant;
+    let begun = patiently(|| {
+        let used = used.clone();
+        app.db.tenant(tenant, move |tx| ops::begin(tx, &job, &used))
+    });
+    let done = match begun.await {
+        Ok(None) => return Ok(()),
+        Ok(Some(ready)) => match send(app, &used.caller, &ready, Some(&used.key(&job))).await {
+            Ok(answer) => {
+                let finished = patiently(|| {
+                    let (used, ready, answer) = (used.clone(), ready.clone(), answer.clone());
+                    app.db.tenant(tenant, move |tx| ops::finish(tx, &job, &used, &ready, answer.clone()))
+                });
+                finished.await
+            }
+            Err(error) => Err(error),
+        },
+        Err(error) => Err(error),
+    };
+    match done {
+        // The model can do something about these.
+        Err(error) if matches!(error.code, Code::ToolFailed | Code::Invalid | Code::NotFound) => {
+            let error = std::sync::Arc::new(error);
+            patiently(|| {
+                let (used, error) = (used.clone(), error.clone());
+                app.db.tenant(tenant, move |tx| ops::refuse(tx, &job, &used, &error))
+            })
+            .await
+        }
+        // It was ended meanwhile, and the next look sees it.
+        Err(error) if error.code == Code::SessionFinished => Ok(()),
+        done => done,
+    }
+}
+
 /// Returns when the session was ended by another.
 async fn ended(app: &App, job: &Job, changes: &mut watch::Receiver<()>) {
     loop {
@@ -172,7 +217,7 @@ async fn ask(app: &App, call: &Call) -> Result<Said, Trouble> {
     let headers = headers.unwrap_or_else(|error| Err(error.detail.into_owned()));
     request.headers = headers.map_err(|why| Trouble::new(Reason::NoSecret, why))?;
     match app.outbound.send(&request).await {
-        Ok(answer) => heard(&answer),
+        Ok(answer) => heard(&answer, &call.tools),
         Err(failure) => {
             let (reason, after) = match &failure {
                 Failure::Refused { .. } => (Reason::Refused, None),
@@ -187,7 +232,7 @@ async fn ask(app: &App, call: &Call) -> Result<Said, Trouble> {
     }
 }
 
-fn heard(answer: &Answer) -> Result<Said, Trouble> {
+fn heard(answer: &Answer, tools: &[String]) -> Result<Said, Trouble> {
     let host = answer.url.host_str().unwrap_or("the host");
     let status = answer.status.as_u16();
     if !answer.status.is_success() {
@@ -207,7 +252,7 @@ fn heard(answer: &Answer) -> Result<Said, Trouble> {
             let detail = format!("the answer of {host} has more than {MAX_ANSWER} bytes");
             Err(Trouble::new(Reason::AnswerTooLarge, detail))
         }
-        None => chat::read(&answer.body),
+        None => chat::read(&answer.body, tools),
     }
 }
 

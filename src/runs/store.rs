@@ -7,7 +7,7 @@ use diesel::sql_types::{Array, BigInt, Double, Nullable, Text, Timestamptz, Uuid
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::chat::Said;
+use super::chat::{Past, Said};
 use super::spending::{Limits, Spent};
 use crate::db::Tx;
 use crate::db::schema::{run_answers, run_queue, runs, tenant_settings, usage_days};
@@ -118,14 +118,35 @@ pub(super) fn answers(tx: &mut Tx, session: Uuid) -> Result<Vec<AnswerRow>> {
     Ok(rows)
 }
 
-pub(super) fn output(tx: &mut Tx, session: Uuid, round: i32) -> Result<Option<Value>> {
+/// The output of a round, and its form.
+pub(super) fn output(tx: &mut Tx, session: Uuid, round: i32) -> Result<Option<(Value, String)>> {
     let row = run_answers::table
         .filter(run_answers::tenant_id.eq(tx.tenant()).and(run_answers::session_id.eq(session)))
         .filter(run_answers::round.eq(round))
-        .select(run_answers::output)
+        .select((run_answers::output, run_answers::form))
         .first(tx.conn())
         .optional()?;
     Ok(row)
+}
+
+/// Keeps what came of a tool that a round called.
+pub(super) fn set_outcome(tx: &mut Tx, session: Uuid, round: i32, outcome: &Value) -> Result<()> {
+    let this = run_answers::table
+        .filter(run_answers::tenant_id.eq(tx.tenant()).and(run_answers::session_id.eq(session)))
+        .filter(run_answers::round.eq(round));
+    diesel::update(this).set(run_answers::outcome.eq(outcome)).execute(tx.conn())?;
+    Ok(())
+}
+
+/// The tools that were called, in order.
+pub(super) fn past(tx: &mut Tx, session: Uuid) -> Result<Vec<Past>> {
+    let rows: Vec<(Value, Option<Value>)> = run_answers::table
+        .filter(run_answers::tenant_id.eq(tx.tenant()).and(run_answers::session_id.eq(session)))
+        .filter(run_answers::outcome.is_not_null())
+        .order(run_answers::round)
+        .select((run_answers::output, run_answers::outcome))
+        .load(tx.conn())?;
+    Ok(rows.into_iter().filter_map(|(output, outcome)| Some(Past { output, outcome: outcome? })).collect())
 }
 
 /// The slates that a key may touch, `None` being all, if the key is live and may retrieve.

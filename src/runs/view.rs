@@ -59,7 +59,7 @@ pub struct CallView {
     /// The round that it was submitted as.
     #[schema(example = 1)]
     pub round: u32,
-    /// `content`, or `tool_call` for a call of `retrieve`.
+    /// `content`, `tool_call` for a call of `retrieve`, `tool` for one of another tool.
     #[schema(example = "tool_call")]
     pub form: String,
     /// What it cost, as reported.

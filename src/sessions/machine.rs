@@ -1,8 +1,8 @@
 //! The life of a session, as a pure function (retrieval semantics §7, architecture, invariant 3).
 //!
 //! ```text
-//! open ── retrieval, rounds left ──▶ open
-//!      ── retrieval, the last ─────▶ exhausted ── any output ──▶ answered (forced)
+//! open ── retrieval or tool, rounds left ──▶ open
+//!      ── retrieval or tool, the last ─────▶ exhausted ── any output ──▶ answered (forced)
 //!      ── answer ──────────────────▶ answered
 //! open, exhausted ── cancel ──▶ cancelled        ── failure ──▶ failed
 //! ```
@@ -193,7 +193,11 @@ pub fn step(state: State, event: Event) -> Result<(State, Vec<Effect>), Refusal>
                 return Ok((State { status: Status::Answered, round, ..state }, effects));
             }
             let status = if round >= state.max_rounds { Status::Exhausted } else { Status::Open };
-            Ok((State { status, round, ..state }, vec![Effect::Fetch { round, epoch: state.epoch }]))
+            let effects = match decision {
+                DecisionKind::Tool => vec![],
+                _ => vec![Effect::Fetch { round, epoch: state.epoch }],
+            };
+            Ok((State { status, round, ..state }, effects))
         }
         Event::Forget => {
             let epoch = state.epoch + 1;

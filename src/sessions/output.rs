@@ -19,6 +19,8 @@ pub enum DecisionKind {
     Retrieval,
     /// The final answer.
     Answer,
+    /// A call of a tool of the session's route, by the model of a run.
+    Tool,
 }
 
 impl DecisionKind {
@@ -27,12 +29,14 @@ impl DecisionKind {
         match self {
             DecisionKind::Retrieval => "retrieval",
             DecisionKind::Answer => "answer",
+            DecisionKind::Tool => "tool",
         }
     }
 
     /// The kind of this [name](DecisionKind::as_str).
     pub fn from_name(name: &str) -> Option<DecisionKind> {
-        [DecisionKind::Retrieval, DecisionKind::Answer].into_iter().find(|kind| kind.as_str() == name)
+        let all = [DecisionKind::Retrieval, DecisionKind::Answer, DecisionKind::Tool];
+        all.into_iter().find(|kind| kind.as_str() == name)
     }
 }
 
@@ -75,14 +79,17 @@ pub enum Decision {
     Retrieval(Map<String, Value>),
     /// The final answer, and why it is one.
     Answer(AnswerReason),
+    /// A call of a tool; whoever submits it has made the call.
+    Tool,
 }
 
 impl Decision {
-    /// Which of the two it is.
+    /// Which of them it is.
     pub fn kind(&self) -> DecisionKind {
         match self {
             Decision::Retrieval(_) => DecisionKind::Retrieval,
             Decision::Answer(_) => DecisionKind::Answer,
+            Decision::Tool => DecisionKind::Tool,
         }
     }
 }

@@ -170,6 +170,49 @@ fn only_published(tx: &mut Tx, id: &str) -> Result<String> {
     }
 }
 
+/// A tool that a session grants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Granted {
+    /// The capability.
+    pub capability_id: String,
+    /// For people.
+    pub display_name: Option<String>,
+    /// What it takes.
+    pub input_schema: Value,
+}
+
+/// The tools that a session's route grants, in the route's order, and the built-in one where its scope has a slate. A
+/// session without a route grants none.
+///
+/// # Errors
+/// [`Code::NotFound`]; [`Code::SessionFinished`].
+pub fn granted(tx: &mut Tx, ctx: &Ctx, session: Uuid) -> Result<Vec<Granted>> {
+    let memory = slots::memory(tx, ctx, session)?;
+    let Some(route) = route(tx, &memory)? else { return Ok(Vec::new()) };
+    let mut granted = Vec::new();
+    for tool in &route.tools {
+        let id = tool.capability_id.as_str();
+        match capability(tx, Some(&route), id, None) {
+            Ok((_, capability)) => granted.push((id.to_owned(), capability)),
+            Err(error) if error.code == Code::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match slate_scope(tx, ctx, Some(&route), &Map::new()) {
+        Ok(_) if granted.iter().all(|(id, _)| id != BUILT_IN) => {
+            granted.push((BUILT_IN.to_owned(), Capability::built_in()));
+        }
+        Err(error) if error.code != Code::Invalid => return Err(error),
+        _ => {}
+    }
+    let granted = granted.into_iter().map(|(capability_id, capability)| Granted {
+        capability_id,
+        display_name: capability.display_name,
+        input_schema: capability.input_schema,
+    });
+    Ok(granted.collect())
+}
+
 /// The corpora that the built-in capability looks at: those of the scope that lie in slates, or the one that is named.
 fn slate_scope(
     tx: &mut Tx,
@@ -265,19 +308,12 @@ fn retrieve(
     Ok(Called { output, record_ids, ..called })
 }
 
-/// Stores what a tool at `host` answered, projected and checked.
+/// Stores what a tool answered, projected and checked.
 ///
 /// # Errors
 /// [`Code::ToolFailed`] for an answer that is not what the output schema says, or more than a slot holds;
 /// [`Code::SessionFinished`] where the session has ended meanwhile.
-pub fn finish(
-    tx: &mut Tx,
-    ctx: &Ctx,
-    session: Uuid,
-    ready: &Ready,
-    host: &str,
-    answer: Value,
-) -> Result<Called> {
+pub fn finish(tx: &mut Tx, ctx: &Ctx, session: Uuid, ready: &Ready, answer: Value) -> Result<Called> {
     let value = projected(answer, &ready.output_schema);
     let schema = Schema::compile(&ready.output_schema, "").map_err(stored)?;
     if let Some(wrong) = schema.failures(&value).first() {
@@ -285,6 +321,7 @@ pub fn finish(
         return Err(Error::new(Code::ToolFailed, format!("{at}: {}", wrong.detail)));
     }
     let text = value.to_string();
+    let host = ready.url.host_str().unwrap_or_default();
     let item = item(&ready.capability_id, host, ready.url.scheme() == "https", &text, ctx)?;
     let sent = json!({"capability_id": ready.capability_id, "version": ready.version, "stage": ready.stage,
         "arguments": ready.arguments});

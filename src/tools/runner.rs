@@ -32,13 +32,16 @@ pub async fn call(app: &App, ctx: &Ctx, session: Uuid, capability: &str, new: Ne
         Begun::Done(called) => return Ok(called),
         Begun::Send(ready) => ready,
     };
-    let answer = send(app, ctx, &ready).await?;
-    let host = ready.url.host_str().unwrap_or_default().to_owned();
+    let answer = send(app, ctx, &ready, None).await?;
     let ctx = ctx.clone();
-    app.db.tenant(ctx.tenant, move |tx| ops::finish(tx, &ctx, session, &ready, &host, answer.clone())).await
+    app.db.tenant(ctx.tenant, move |tx| ops::finish(tx, &ctx, session, &ready, answer.clone())).await
 }
 
-async fn send(app: &App, ctx: &Ctx, ready: &Ready) -> Result<Value> {
+/// Makes a call that is ready, and reads the answer. `key` goes along as the `Idempotency-Key`.
+///
+/// # Errors
+/// [`Code::ToolFailed`] for a tool that gives no answer.
+pub async fn send(app: &App, ctx: &Ctx, ready: &Ready, key: Option<&str>) -> Result<Value> {
     let failed = |why: String| Error::new(Code::ToolFailed, why);
     let mut call = match ready.method {
         Method::Get => {
@@ -56,6 +59,9 @@ async fn send(app: &App, ctx: &Ctx, ready: &Ready) -> Result<Value> {
         }
     };
     call.headers = bearer(app, ctx, ready.secret.as_ref()).await?.map_err(failed)?;
+    if let Some(key) = key {
+        call.headers.insert("idempotency-key", key.parse().map_err(Error::internal)?);
+    }
     let answer = app.outbound.send(&call).await.map_err(|failure| failed(failure.to_string()))?;
     match answer.cut {
         Some(Cut::Ended) => return Err(failed("the answer ended early".into())),

@@ -7,6 +7,7 @@ use crate::support::{Caller, Server};
 
 mod events;
 mod spending;
+mod tools;
 
 /// A server that runs sessions, and a tenant with a few documents.
 async fn world() -> (Server, Caller) {

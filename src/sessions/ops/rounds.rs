@@ -51,6 +51,8 @@ pub enum By {
     Client,
     /// The service itself.
     Service,
+    /// The service itself, for a model that called a tool, which has been called.
+    Tool,
 }
 
 /// Takes a round of a client's, or answers again what came of it when it was taken before.
@@ -76,7 +78,7 @@ pub fn submit_by(tx: &mut Tx, ctx: &Ctx, id: Uuid, new: &NewRound, by: By) -> Re
     }
     let schema = compile_request_match(&session.terms.request_match, "/retrieve/requestMatch")
         .map_err(|wrong| Error::internal(anyhow::anyhow!("a stored schema: {}", wrong.detail)))?;
-    let decision = decide(&new.output, &schema);
+    let decision = if by == By::Tool { Decision::Tool } else { decide(&new.output, &schema) };
     let event = Event::Round { number: new.round, decision: decision.kind() };
     let (state, effects) = machine::step(session.state, event).map_err(refusal)?;
     session.state = state;
@@ -104,6 +106,9 @@ pub fn submit_by(tx: &mut Tx, ctx: &Ctx, id: Uuid, new: &NewRound, by: By) -> Re
     };
     if let Decision::Answer(reason) = &decision {
         row.reason = Some(reason.as_str().into());
+    }
+    if decision == Decision::Tool && !state.status.is_finished() {
+        row.decision = DecisionKind::Tool.as_str().into();
     }
     for effect in &effects {
         match effect {
