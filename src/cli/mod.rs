@@ -20,6 +20,7 @@ pub mod key;
 mod logging;
 pub mod maintain;
 pub mod migrate;
+mod model;
 pub mod openapi;
 pub mod retrieve;
 pub mod secrets;

@@ -37,11 +37,18 @@ fn it_plays_then_serves_what_its_lines_ask_for() {
         "\"Retrieval budget exhausted. Produce your final answer now.\"",
         "(forced; the session is answered)",
         "in a chain of 3 records, sealed and verified",
+        "on the route help-desk, run by the service against a scripted model",
+        " passages before the first prompt, the first of them:",
+        "           [incidents] slate://handbook/security/incidents/2025-03-14-duplicate-invoices.md@1#L",
+        r#"asks     {"files":["security/incidents/2025-03-14-duplicate-invoices.md"]}"#,
+        "answer   312 invoices went out twice [1].",
+        "(free; the session is answered)",
     ] {
         assert!(played.out.contains(shown), "{shown}:\n{}", played.out);
     }
-    assert_eq!(played.out.matches("\ncall ").count(), 4);
-    assert!(played.out.lines().count() <= 50, "one screen:\n{}", played.out);
+    assert_eq!(played.out.matches("\ncall ").count(), 6);
+    assert_eq!(played.out.matches(" sealed and verified").count(), 2);
+    assert!(played.out.lines().count() <= 70, "one screen:\n{}", played.out);
     let wide = played.out.lines().map(|line| line.chars().count()).max();
     assert!(wide < Some(132), "{wide:?} columns:\n{}", played.out);
 

@@ -1,7 +1,8 @@
 //! `slatebase demo`: the product in one screen.
 //!
-//! An embedded Postgres, the three small slates of `seeds/` (which are part of the binary), a server, and a session of a
-//! scripted model against it over HTTP. All of it is what a user would have: nothing is faked but the model.
+//! An embedded Postgres, the three small slates of `seeds/` (which are part of the binary), a server, and two sessions of a
+//! scripted model against it over HTTP, one of them run by the service itself. All of it is what a user would have: nothing
+//! is faked but the model.
 //!
 //! Deliberately absent: another database. Whoever tries the demo with `SLATEBASE_DATABASE_URL` set does not want a demo
 //! tenant in it.
@@ -32,13 +33,16 @@ use crate::tenants::ops;
 use crate::tenants::secret::Token;
 use crate::tenants::tenant::NewKey;
 
+/// Where the scripted model is.
+const LOOPBACK: &str = "127.0.0.1/32";
 /// The tenant that the demo works in.
 const TENANT: &str = "demo";
 
 /// See it work: an agent's session over small slates of documents, then a server to try.
 ///
-/// Starts an embedded Postgres, loads three slates into the tenant "demo", serves them, and plays a session of a
-/// scripted model over HTTP. Then it keeps serving and prints a key, until SIGINT or SIGTERM. The key ends with the
+/// Starts an embedded Postgres, loads three slates into the tenant "demo", serves them, and plays two sessions of a
+/// scripted model over HTTP: one that asks for what it needs, and one that is packed beforehand and run by the service.
+/// Then it keeps serving and prints a key, until SIGINT or SIGTERM. The key ends with the
 /// demo; what else is in the data directory is left alone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -82,13 +86,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let served = runtime.block_on(async {
         let app = App::new(database.db.clone(), &config)?;
         let running = server::run(app.clone(), &config).await?;
-        let workers = runner::start(&app);
         let base = format!("http://{}", running.address);
         if moved {
             writeln!(out, "{} is busy, so this demo listens on {}", args.listen, running.address)?;
         }
         writeln!(out, "serving    {base}, from {}\nslates     {seeded}\n", database.place)?;
-        play::play(&base, &token.expose(), &mut out).await?;
+        // The scripted model is on loopback, where the service reaches nothing else.
+        let mut local = config.clone();
+        local.outbound.outbound_allow.push(LOOPBACK.parse().map_err(anyhow::Error::msg)?);
+        let player = App::new(database.db.clone(), &local)?;
+        let workers = runner::start(&player);
+        let played = play::play(&base, &token.expose(), &mut out).await;
+        player.stopping.send_replace(true);
+        workers.ended().await;
+        played?;
+        let workers = runner::start(&app);
         let served = if args.exit {
             running.stop().await;
             Ok(())

@@ -25,6 +25,16 @@ pub fn call(out: &mut impl Write, prompt: &Value, output: &Value, round: &Value)
         )?;
     }
     writeln!(out)?;
+    shown(out, output, round)
+}
+
+/// One call that the service made: what the model put out, what came back.
+pub fn round(out: &mut impl Write, output: &Value, round: &Value) -> io::Result<()> {
+    writeln!(out, "\ncall {}     by the service", round["round"])?;
+    shown(out, output, round)
+}
+
+fn shown(out: &mut impl Write, output: &Value, round: &Value) -> io::Result<()> {
     if round["decision"] == "answer" {
         let forced = if round["forced"] == true { "forced" } else { "free" };
         let answer = output.as_str().unwrap_or_default().replace('\n', "\n           ");
@@ -37,6 +47,24 @@ pub fn call(out: &mut impl Write, prompt: &Value, output: &Value, round: &Value)
     writeln!(out, "  asks     {output}")?;
     for item in round["items"].as_array().into_iter().flatten() {
         writeln!(out, "  gets     {}", line(item))?;
+    }
+    Ok(())
+}
+
+/// A question that the service is left alone with, and what was packed before its first prompt.
+pub fn packed(out: &mut impl Write, question: &str, opened: &Value) -> io::Result<()> {
+    writeln!(out, "\nquestion   {question}")?;
+    writeln!(
+        out,
+        "session    {}, on the route {}, run by the service against a scripted model",
+        word(&opened["session_id"]),
+        word(&opened["route"]["route_id"])
+    )?;
+    let chunks: Vec<&Value> =
+        opened["working"]["slots"]["prefetch"]["chunks"].as_array().into_iter().flatten().collect();
+    writeln!(out, "packed     {} passages before the first prompt, the first of them:", chunks.len())?;
+    for chunk in chunks.iter().take(3) {
+        writeln!(out, "           [{}] {}", word(&chunk["corpus_id"]), word(&chunk["citation"]))?;
     }
     Ok(())
 }
