@@ -8,11 +8,15 @@ mod bad_input;
 mod bench;
 mod demo;
 mod documents;
+#[path = "../api/support/model.rs"]
+#[allow(dead_code, reason = "it is shared with other tests")]
+mod model;
 mod operator;
 mod retrieve;
 mod secrets;
 mod seed;
 mod serve;
 mod served;
+mod session;
 mod stream;
 mod support;
