@@ -15,12 +15,36 @@ fn a_small_run_measures_what_it_is_told_to() {
         command.args(["bench", "--files", "400", "--seconds", "0.01", "--data-dir"]).arg(&data).args(more);
         run(&mut command)
     };
-    let only = ["exact name", "metatag rare", "session", "loading", "memory", "growth"];
+    let only = [
+        "exact name",
+        "metatag rare",
+        "session",
+        "loading",
+        "memory",
+        "growth",
+        "gateway",
+        "prefetch",
+        "run",
+    ];
     let told = bench(&["--json", "--only", &only.join(",")]).expect(0);
     let report: Value = serde_json::from_str(&told.out).unwrap();
     let rows = report["rows"].as_array().unwrap();
     let names: Vec<&str> = rows.iter().map(|row| row["row"].as_str().unwrap()).collect();
-    assert_eq!(names, ["exact name", "metatag rare", "metatag rare, from the root", "session round"]);
+    assert_eq!(
+        names,
+        [
+            "exact name",
+            "metatag rare",
+            "metatag rare, from the root",
+            "session round",
+            "gateway search, selective",
+            "gateway search, common, 2,500 files",
+            "prefetch over three corpora"
+        ]
+    );
+    assert!(
+        report["run"]["rounds"].as_i64() >= Some(20) && report["run"]["times"]["p50"].as_f64() > Some(0.0)
+    );
     assert_eq!((&rows[0]["found"], &rows[1]["found"]), (&1.into(), &1.into()), "{}", told.out);
     assert!(rows[2]["loads"].as_array().unwrap().iter().all(|load| load["per_second"].as_f64() > Some(0.0)));
     assert!(rows[0]["reads"]["search"].as_i64() > Some(0), "{}", told.out);

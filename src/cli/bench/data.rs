@@ -171,7 +171,8 @@ impl Data {
     }
 }
 
-fn name(j: u64) -> String {
+/// The name of file `j` of a folder.
+pub fn name(j: u64) -> String {
     let kind = match j % 10 {
         0 => "report",
         1..=3 => "note",

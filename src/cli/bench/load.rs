@@ -10,20 +10,28 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::data::{Data, Generated};
+use super::data::{BIG, Data, FEW, FIXED, Generated};
 use crate::cli::{now, told};
+use crate::corpora::corpus::NewCorpus;
+use crate::corpora::entry::{Id, Status};
 use crate::ctx::{Ctx, Scope, TenantId};
 use crate::db::Db;
 use crate::error::Code;
 use crate::files::ops::Write;
 use crate::metatags::Tags;
 use crate::path::FilePath;
+use crate::precondition::Preconditions;
+use crate::routes::version::{Kind, Version};
 use crate::slates::NewSlate;
 use crate::tenants::tenant::{NewKey, TenantName};
-use crate::{files, slates, tenants};
+use crate::{corpora, files, routes, slates, tenants};
 
 /// The slate of the files.
 pub const SLATE: &str = "bench";
+/// The route that packs [`CORPORA`].
+pub const ROUTE: &str = "bench";
+/// Corpora, by the folders that they are of.
+const CORPORA: [(&str, &str); 3] = [(BIG, BIG), (FIXED, FIXED), ("few", FEW)];
 /// A slate that is made when all files are there.
 const LOADED: &str = "loaded";
 /// Files written in one transaction.
@@ -129,6 +137,31 @@ pub fn fill(db: &Db, tenant: TenantId, data: Data, bar: &ProgressBar) -> anyhow:
             .try_for_each(|writer| writer.join().unwrap_or_else(|_| anyhow::bail!("a writer panicked")))
     })?;
     slate(LOADED)
+}
+
+/// Publishes the corpora of a tenant and the route over them, unless they are. Their passages are cut by it.
+///
+/// # Errors
+/// Those of the database.
+pub fn publish(db: &Db, tenant: TenantId) -> anyhow::Result<()> {
+    let always = Preconditions::default();
+    for (id, folder) in CORPORA {
+        let row = json!({"url": format!("slate:{SLATE}/{folder}"), "status": "published"});
+        let row = row.as_object().cloned().unwrap_or_default();
+        let new = NewCorpus::parse(Id::parse(id)?, row).map_err(told)?;
+        let ctx = local(tenant);
+        db.tenant_blocking(tenant, |tx| corpora::ops::put(tx, &ctx, &new, &always)).map_err(told)?;
+    }
+    let scope: Vec<&str> = CORPORA.iter().map(|(id, _)| *id).collect();
+    let route = json!({"retrieval": {"mode": "deterministic_prefetch", "scope": scope}, "tools": []});
+    let (id, version) = (Id::parse(ROUTE)?, Version::parse("1")?);
+    let ctx = local(tenant);
+    db.tenant_blocking(tenant, |tx| match routes::ops::find(tx, Kind::Route, ROUTE, "1")? {
+        Some(_) => Ok(()),
+        None => routes::ops::put(tx, &ctx, Kind::Route, (&id, &version), &route, Status::Published, &always)
+            .map(drop),
+    })
+    .map_err(told)
 }
 
 fn to_write(file: Generated) -> anyhow::Result<Write> {

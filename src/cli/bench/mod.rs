@@ -58,7 +58,8 @@ pub struct Args {
     /// Seconds that each time is measured for
     #[arg(long, env = "SLATEBASE_BENCH_SECONDS", default_value_t = 2.0, value_name = "SECONDS")]
     seconds: f64,
-    /// Measure only rows whose name has this text; "loading", "memory" and "growth" name those parts. May be repeated
+    /// Measure only rows whose name has this text; "loading", "memory", "growth" and "run" name those parts. May be
+    /// repeated
     #[arg(long, env = "SLATEBASE_BENCH_ONLY", value_name = "TEXT", value_delimiter = ',')]
     only: Vec<String>,
     /// Print JSON rather than tables
@@ -111,6 +112,7 @@ GROWTH    buffers of searches in a folder that is the same in a tenant of 10,000
 LOADING   files a second into new tenants as NDJSON over HTTP, metatags and dictionary included, by 1 request and by 2
           at once; bare COPY of the same rows into the same tables; the better of the two over COPY
 MEMORY    resident memory of the server
+RUN       of rounds that the service runs itself, against a model that answers at once: from its answer to its next prompt
 
 With --database-url buffers, pgbench and COPY are left out: they need a superuser of the server. The tenants that it
 makes are named bench-…, and stay.";
@@ -190,6 +192,8 @@ fn tenants(args: &Args, database: &Database, admin: Option<&mut Admin>) -> anyho
         eprintln!("gathering statistics");
         admin.vacuum()?;
     }
+    eprintln!("publishing corpora");
+    load::publish(db, measured.id)?;
     Ok(Tenants { measured, small })
 }
 
@@ -219,6 +223,7 @@ fn measure(args: &Args, database: &Database, directory: &Path) -> anyhow::Result
         growth: Vec::new(),
         loading: None,
         memory: None,
+        run: None,
     };
     let traced = bench.trace(&rows, &tenants.measured.token)?;
     if only("growth") {
@@ -241,6 +246,10 @@ fn measure(args: &Args, database: &Database, directory: &Path) -> anyhow::Result
     }
     if let (Some(memory), Some((_, peak))) = (&mut report.memory, served.memory()) {
         memory.peak = peak;
+    }
+    if only("run") {
+        eprintln!("server-run round");
+        report.run = Some(runtime.block_on(bench.run_overhead(&served))?);
     }
     served.stop()?;
     Ok(report)

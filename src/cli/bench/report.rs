@@ -29,6 +29,9 @@ pub struct Report {
     pub loading: Option<Loading>,
     /// Memory of the server.
     pub memory: Option<Memory>,
+    /// Rounds that the service runs itself.
+    #[serde(default)]
+    pub run: Option<Overhead>,
 }
 
 /// A row.
@@ -117,6 +120,15 @@ pub struct Loading {
     pub two_clients: f64,
     /// The same rows by bare `COPY` into the same tables.
     pub copy: Option<f64>,
+}
+
+/// What a round that the service runs itself takes beside the call of its model, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Overhead {
+    /// Rounds.
+    pub rounds: usize,
+    /// How long each took.
+    pub times: Times,
 }
 
 /// Memory, in MiB.
@@ -212,6 +224,15 @@ impl Report {
                 out,
                 "\nMEMORY of the server, MiB: idle {:.0}, streaming {} files {:.0}, peak {:.0}",
                 memory.idle, memory.streamed, memory.stream, memory.peak
+            );
+        }
+        if let Some(Overhead { rounds, times }) = &self.run {
+            let _ = writeln!(
+                out,
+                "\nRUN, above the calls of the model, {rounds} rounds, ms: p50 {}, p95 {}, p99 {}",
+                ms(times.p50),
+                ms(times.p95),
+                ms(times.p99)
             );
         }
         out
@@ -366,6 +387,7 @@ mod tests {
             growth: vec![Growth { row: "exact name".into(), small: 4, large: 5 }],
             loading: Some(Loading { one_client: 3000.0, two_clients: 5000.0, copy: Some(10_000.0) }),
             memory: Some(Memory { idle: 20.0, stream: 50.4, streamed: 1000, peak: 80.0 }),
+            run: Some(Overhead { rounds: 40, times }),
         }
     }
 
@@ -393,6 +415,8 @@ mod tests {
                      3000       5000  10000   0.50
 
         MEMORY of the server, MiB: idle 20, streaming 1000 files 50, peak 80
+
+        RUN, above the calls of the model, 40 rounds, ms: p50 0.50, p95 1.25, p99 20
         ");
     }
 

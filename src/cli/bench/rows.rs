@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::data::{BIG, Data, FEW, FIXED};
-use super::load::SLATE;
+use super::load::{ROUTE, SLATE};
 
 /// A query.
 #[derive(Debug, Clone, Copy)]
@@ -123,6 +123,29 @@ pub const ROWS: &[Row] = &[
         ask: Ask::Round(
             |_| json!({"glob": "report-001*", "metatag": {"name": "label", "contains": "quetzal"}}),
         ),
+        small: false,
+    },
+    Row {
+        name: "gateway search, selective",
+        ask: Ask::Post("/v1/search", |data| json!({"collection": BIG, "goal": (data.big() / 8).to_string()})),
+        small: false,
+    },
+    Row {
+        name: "gateway search, common, 2,500 files",
+        ask: Ask::Post(
+            "/v1/search",
+            |_| json!({"collection": FIXED, "goal": "Which policy has the next release?"}),
+        ),
+        small: false,
+    },
+    Row {
+        name: "prefetch over three corpora",
+        ask: Ask::Post("/v1/sessions", |data| {
+            let properties = json!({"files": {"type": "array"}});
+            json!({"retrieve": {"to": {"slate": SLATE, "folder": FIXED}, "as": "Files", "maxRounds": 1,
+                    "requestMatch": {"type": "object", "properties": properties}},
+                "goal": (data.big() / 8).to_string(), "route": {"route_id": ROUTE, "route_version": "1"}})
+        }),
         small: false,
     },
 ];

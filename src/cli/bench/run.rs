@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use futures_util::StreamExt;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::client::{Client, drive, latencies, note};
-use super::data::{BIG, Data};
+use super::data::{BIG, Data, FIXED, name};
 use super::load::{self, SLATE, Tenant};
-use super::report::{Growth, Load, Loading, Measured, Memory, Reads, Times};
+use super::report::{Growth, Load, Loading, Measured, Memory, Overhead, Reads, Times};
 use super::rows::{Ask, Query, Row};
 use super::served::Served;
 use super::trace::{self, Trace};
+use crate::cli::model::{Model, retrieve};
 use crate::cli::told;
 use crate::db::Db;
 use crate::db::measure::Admin;
@@ -29,6 +30,8 @@ use crate::retrieval::request;
 pub const CLIENTS: [usize; 3] = [1, 8, 64];
 /// Requests before one is looked at: a prepared statement may change its plan after five.
 const WARM: usize = 8;
+/// Rounds of a session that the service runs, before its model answers.
+const RUN_ROUNDS: usize = 20;
 
 /// What the measurements need.
 pub struct Bench<'a> {
@@ -251,6 +254,44 @@ impl Bench<'_> {
             None => None,
         };
         Ok(Loading { one_client: speeds[0], two_clients: speeds[1], copy })
+    }
+
+    /// What rounds that the service runs itself take beside the calls of their model: the time from an answer of the model
+    /// to the next prompt that reaches it.
+    ///
+    /// # Errors
+    /// When a request fails, or a run does not end.
+    pub async fn run_overhead(&self, served: &Served) -> anyhow::Result<Overhead> {
+        crate::outbound::install_tls();
+        let client = reqwest::Client::builder().no_proxy().build()?;
+        let base = format!("http://{}/v1/sessions", served.address);
+        let post = |url: String, body: Value| client.post(url).bearer_auth(&self.tenant.token).json(&body);
+        let mut latencies = latencies();
+        let mut rounds = 0;
+        let end = Instant::now() + self.time;
+        while rounds == 0 || Instant::now() < end {
+            let model = Model::start(|shown| match shown {
+                0..RUN_ROUNDS => retrieve(&json!({"files": [name(shown as u64)]})),
+                _ => json!({"role": "assistant", "content": "done"}),
+            })?;
+            let opening = json!({"retrieve": {"to": {"slate": SLATE, "folder": FIXED}, "as": "Files", "maxRounds": 100,
+                "requestMatch": {"type": "object", "properties": {"files": {"type": "array"}}}}});
+            let opened: Value = post(base.clone(), opening).send().await?.error_for_status()?.json().await?;
+            let session = format!("{base}/{}", opened["session_id"].as_str().context("a session has an id")?);
+            let run = json!({"model": {"base_url": model.base_url, "name": "scripted"}});
+            post(format!("{session}/run"), run).send().await?.error_for_status()?;
+            // The stream of its events ends with it.
+            let events =
+                client.get(format!("{session}/events")).bearer_auth(&self.tenant.token).send().await?;
+            let told = events.error_for_status()?.text().await?;
+            ensure!(told.contains("\"status\":\"answered\""), "a run did not end with an answer: {told}");
+            for pair in model.calls().windows(2) {
+                note(&mut latencies, pair[1].0.saturating_duration_since(pair[0].1));
+                rounds += 1;
+            }
+            model.stop().await;
+        }
+        Ok(Overhead { rounds, times: Times::of(&latencies) })
     }
 
     /// Buffers of the same searches in two tenants.

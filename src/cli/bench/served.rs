@@ -29,6 +29,8 @@ impl Served {
         }
         command
             .args(["serve", "--no-migrate", "--listen", "127.0.0.1:0", "--log", "error"])
+            // The model of the benchmark is on loopback.
+            .args(["--outbound-allow", "127.0.0.1/32", "--outbound-rate", "10000"])
             .env("SLATEBASE_DATABASE_URL", database_url)
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
