@@ -72,13 +72,16 @@ pub struct Call {
     pub max_bytes: usize,
     /// How often it is tried again after 429, 5xx and a failure to connect.
     pub retries: u32,
+    /// The tenant by whose account at the host it is made: its pace there is kept apart, since what the host has had
+    /// enough of is that account. Without one, it counts to the pace that all share.
+    pub account: Option<i64>,
 }
 
 impl Call {
     /// A GET that is not tried again.
     pub fn get(url: Url, timeout: Duration, max_bytes: usize) -> Call {
         let (method, headers) = (Method::GET, HeaderMap::new());
-        Call { method, url, headers, body: None, timeout, max_bytes, retries: 0 }
+        Call { method, url, headers, body: None, timeout, max_bytes, retries: 0, account: None }
     }
 
     /// A POST of JSON that is not tried again.

@@ -69,8 +69,8 @@ impl Outbound {
             let tried = tried.map_err(|_| timeout.clone())?;
             let asked = tried.as_ref().ok().and_then(|answer| retry_after(&answer.headers, Utc::now()));
             if let Some(time) = asked.filter(|_| tried.as_ref().is_ok_and(|answer| is_busy(answer.status))) {
-                let busy = answered(&tried).unwrap_or_else(|| place(&call.url));
-                self.pace.rest(&busy, time);
+                let busy = tried.as_ref().map_or(&call.url, |answer| &answer.url);
+                self.pace.rest(&place(busy, call.account), time);
             }
             let again = match &tried {
                 Ok(answer) => is_busy(answer.status) || answer.status.is_server_error(),
@@ -100,7 +100,7 @@ impl Outbound {
         for _ in 0..=MAX_REDIRECTS {
             self.check(&url)?;
             let host = host_of(&url);
-            self.pace.take(&place(&url)).map_err(|wait| Failure::RateLimited {
+            self.pace.take(&place(&url, call.account)).map_err(|wait| Failure::RateLimited {
                 host: host.clone(),
                 seconds: wait.as_secs().max(1),
             })?;
@@ -159,19 +159,15 @@ fn back_off(attempts: u32) -> Duration {
     wait + wait.mul_f64(rand::rng().random_range(0.0..0.5))
 }
 
-/// What a pace is kept of: a host, and the port.
-fn place(url: &Url) -> String {
-    format!("{}:{}", host_of(url), url.port_or_known_default().unwrap_or_default())
+/// What a pace is kept of: a host and the port, and the account there.
+fn place(url: &Url, account: Option<i64>) -> String {
+    let account = account.map_or_else(String::new, |account| format!("{account}@"));
+    format!("{account}{}:{}", host_of(url), url.port_or_known_default().unwrap_or_default())
 }
 
 /// The host, which is all that is ever told of a URL. A dot at its end makes no other host of it.
 pub(super) fn host_of(url: &Url) -> String {
     url.host_str().unwrap_or("the host").trim_end_matches('.').to_owned()
-}
-
-/// What an answer came from: behind redirects not what was asked.
-fn answered(tried: &Result<Answer, Failure>) -> Option<String> {
-    tried.as_ref().ok().map(|answer| place(&answer.url))
 }
 
 /// Where a redirect leads. Only a GET follows one: a POST is not sent to whom it was not meant for.

@@ -212,6 +212,7 @@ async fn ask(app: &App, call: &Call) -> Result<Said, Trouble> {
         serde_json::to_vec(&call.body).map_err(|error| Trouble::new(Reason::Internal, error.to_string()))?;
     let timeout = Duration::from_millis(app.runs.model_timeout_ms.into());
     let mut request = outbound::Call::post(call.url.clone(), body, timeout, MAX_ANSWER);
+    request.account = Some(call.caller.tenant.0);
     let headers = patiently(|| bearer(app, &call.caller, call.secret.as_ref())).await;
     // A secret that cannot be opened is as good as none.
     let headers = headers.unwrap_or_else(|error| Err(error.detail.into_owned()));

@@ -90,3 +90,28 @@ async fn a_limit_that_is_reached_within_a_run_lets_it_wait() {
     let end = finished(&acme, &session).await;
     assert_eq!((&end["status"], &end["answer"]), (&json!("answered"), &json!("done")));
 }
+
+#[tokio::test]
+async fn a_model_that_has_had_enough_of_one_tenant_is_asked_by_others() {
+    let (server, acme) = world().await;
+    let other = server.tenant("other").await;
+    server.fill(&other, "K", json!({"d/a.md": "alpha"})).await;
+    let model = Model::start(|prompted| match prompted.before {
+        0 => Says::Status(429, "retry-after: 3600\r\n", Vec::new()),
+        _ => text("done"),
+    })
+    .await;
+    let waits = open(&acme, 1).await;
+    acme.post(&format!("{waits}/run")).json(model.run()).await.expect(202);
+    crate::support::eventually("the first is refused", || model.prompted().len() == 1).await;
+    let session = open(&other, 1).await;
+    other.post(&format!("{session}/run")).json(model.run()).await.expect(202);
+    assert_eq!(finished(&other, &session).await["status"], "answered");
+    // Another of the same tenant is not sent.
+    let second = open(&acme, 1).await;
+    acme.post(&format!("{second}/run")).json(model.run()).await.expect(202);
+    while acme.get(&format!("{second}/run")).await.ok(200)["status"] != "waiting" {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(model.prompted().len(), 2);
+}
