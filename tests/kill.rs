@@ -14,6 +14,8 @@ use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+#[path = "kill/imports.rs"]
+mod imports;
 #[allow(dead_code, reason = "it is shared with other tests")]
 #[path = "api/support/model.rs"]
 mod model;

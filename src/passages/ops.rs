@@ -175,12 +175,13 @@ pub fn set_roots(tx: &mut Tx, slate: &str, home: Option<Home<'_>>, folders: &[St
 
 /// Cuts the files that are to have passages and have none.
 fn fill(tx: &mut Tx, home: Home<'_>, files: Option<&[i64]>) -> Result<()> {
-    let mut after = (0, 0);
+    store::roots(tx, home.name)?.iter().try_for_each(|root| fill_root(tx, home, root, files))
+}
+
+fn fill_root(tx: &mut Tx, home: Home<'_>, root: &Root, files: Option<&[i64]>) -> Result<()> {
+    let mut after = if root.path.is_empty() { String::new() } else { format!("{}/", root.path) };
     loop {
-        let mut missing = store::missing(tx, home.id, home.name, files, after, BATCH)?;
-        if missing.is_empty() {
-            return Ok(());
-        }
+        let mut missing = store::missing(tx, home.id, root, files, &after, BATCH)?;
         // One at least, and no more than is to be in memory.
         let mut bytes = 0;
         let fit = missing.iter().take_while(|file| {
@@ -190,7 +191,8 @@ fn fill(tx: &mut Tx, home: Home<'_>, files: Option<&[i64]>) -> Result<()> {
         });
         let fit = fit.count();
         missing.truncate(fit);
-        after = missing.last().map_or(after, |last| (last.root_id, last.file_id));
+        let Some(last) = missing.last() else { return Ok(()) };
+        after.clone_from(&last.path);
         let hashes: Vec<&[u8]> = missing.iter().map(|file| &file.sha256[..]).collect();
         let contents: HashMap<Vec<u8>, Vec<u8>> = store::contents(tx, &hashes)?.into_iter().collect();
         let mut cuts = Vec::with_capacity(missing.len());
@@ -201,7 +203,7 @@ fn fill(tx: &mut Tx, home: Home<'_>, files: Option<&[i64]>) -> Result<()> {
         }
         let mut rows = Vec::new();
         for (file, text, passages) in &cuts {
-            collect(&mut rows, file.root_id, file.file_id, &file.path, text, passages);
+            collect(&mut rows, root.id, file.file_id, &file.path, text, passages);
         }
         insert(tx, home.language, &rows)?;
     }

@@ -184,22 +184,17 @@ pub(super) fn slates(tx: &mut Tx) -> Result<Vec<SlateRow>> {
     Ok(rows)
 }
 
-/// That the file `f` is to have passages below the root `r`.
-const BELONGS: &str = "f.is_text and not f.hidden \
-     and (r.path = '' or f.path >= r.path || '/' and f.path < r.path || '0')";
-
 /// Deletes the passages of the slate's files that are to have none any more, and has the others say where their file is.
 pub(super) fn drop_stale(tx: &mut Tx, slate: i64, name: &str) -> Result<()> {
     let statements = [
-        format!(
-            "delete from passages p using passage_roots r \
-             where p.tenant_id = $1 and r.tenant_id = $1 and r.slate = $3 and p.root_id = r.id and not exists ( \
-                 select from files f where f.tenant_id = $1 and f.id = p.file_id and f.slate_id = $2 and {BELONGS})"
-        ),
+        "delete from passages p using passage_roots r \
+         where p.tenant_id = $1 and r.tenant_id = $1 and r.slate = $3 and p.root_id = r.id and not exists ( \
+             select from files f where f.tenant_id = $1 and f.id = p.file_id and f.slate_id = $2 \
+                and f.is_text and not f.hidden \
+                and (r.path = '' or f.path >= r.path || '/' and f.path < r.path || '0'))",
         "update passages p set path = f.path from files f, passage_roots r \
          where p.tenant_id = $1 and r.tenant_id = $1 and r.slate = $3 and p.root_id = r.id \
-           and f.tenant_id = $1 and f.slate_id = $2 and f.id = p.file_id and f.path <> p.path"
-            .to_owned(),
+           and f.tenant_id = $1 and f.slate_id = $2 and f.id = p.file_id and f.path <> p.path",
     ];
     for statement in statements {
         sql_query(statement)
@@ -215,8 +210,6 @@ pub(super) fn drop_stale(tx: &mut Tx, slate: i64, name: &str) -> Result<()> {
 #[derive(QueryableByName)]
 pub(super) struct Missing {
     #[diesel(sql_type = BigInt)]
-    pub root_id: i64,
-    #[diesel(sql_type = BigInt)]
     pub file_id: i64,
     #[diesel(sql_type = Text)]
     pub path: String,
@@ -228,30 +221,31 @@ pub(super) struct Missing {
     pub sha256: Vec<u8>,
 }
 
-/// Files of the slate that are to have passages and have none, after a root and a file, in order, at most `limit`; only
-/// `files`, where they are given.
+/// Files below a root that are to have passages and have none, after a path that lies below it, in order, at most `limit`;
+/// only `files`, where they are given. A page goes on in the index by path: what is behind it is not read again.
 pub(super) fn missing(
     tx: &mut Tx,
     slate: i64,
-    name: &str,
+    root: &Root,
     files: Option<&[i64]>,
-    after: (i64, i64),
+    after: &str,
     limit: i64,
 ) -> Result<Vec<Missing>> {
-    let rows = sql_query(format!(
-        "select r.id as root_id, f.id as file_id, f.path, f.media_type, f.size, f.sha256 \
-         from passage_roots r join files f on f.tenant_id = $1 and f.slate_id = $2 and {BELONGS} \
-         where r.tenant_id = $1 and r.slate = $3 and (r.id, f.id) > ($4, $5) and ($6 is null or f.id = any($6)) \
-           and f.size > 0 \
-           and not exists (select from passages p where p.tenant_id = $1 and p.root_id = r.id and p.file_id = f.id) \
-         order by r.id, f.id limit $7"
-    ))
+    let beyond = (!root.path.is_empty()).then(|| format!("{}0", root.path));
+    let rows = sql_query(
+        "select f.id as file_id, f.path, f.media_type, f.size, f.sha256 from files f \
+         where f.tenant_id = $1 and f.slate_id = $2 and f.path > $3 and ($4 is null or f.path < $4) \
+           and f.is_text and not f.hidden and f.size > 0 and ($5 is null or f.id = any($5)) \
+           and (select p.file_id from passages p \
+                where p.tenant_id = $1 and p.root_id = $6 and p.file_id = f.id limit 1) is null \
+         order by f.path limit $7",
+    )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<BigInt, _>(slate)
-    .bind::<Text, _>(name)
-    .bind::<BigInt, _>(after.0)
-    .bind::<BigInt, _>(after.1)
+    .bind::<Text, _>(after)
+    .bind::<Nullable<Text>, _>(beyond)
     .bind::<Nullable<Array<BigInt>>, _>(files)
+    .bind::<BigInt, _>(root.id)
     .bind::<BigInt, _>(limit)
     .load(tx.conn())?;
     Ok(rows)
