@@ -189,12 +189,12 @@ impl CustomizeConnection<PgConnection, diesel::r2d2::Error> for Settings {
     fn on_acquire(&self, connection: &mut PgConnection) -> Result<(), diesel::r2d2::Error> {
         // Pages are mostly in memory, where one is as near as the next: at the default of 4 the planner walks through
         // tens of thousands of files in order rather than look two thousand up. A worker that is started for a page of
-        // results costs more than the page.
+        // results costs more than the page, and to compile a statement takes longer than to run it.
         // A transaction that asks nothing for as long as it may take as a whole is stuck, and the database ends it; one
         // that waits for a busy processor is not, however little it may take.
         let silence = self.time_limit.max(Duration::from_secs(10));
         let set = format!(
-            "set random_page_cost = 1.1; set max_parallel_workers_per_gather = 0; \
+            "set random_page_cost = 1.1; set max_parallel_workers_per_gather = 0; set jit = off; \
              set statement_timeout = {}; set idle_in_transaction_session_timeout = {}; set timezone = 'UTC'; \
              set application_name = 'slatebase'",
             self.time_limit.as_millis(),

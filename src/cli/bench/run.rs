@@ -184,7 +184,7 @@ impl Bench<'_> {
             .args(["--client", &clients.to_string(), "--jobs", &clients.min(2).to_string()])
             .args(["--time", &(self.time.as_secs_f64().ceil() as u64).max(1).to_string()])
             .arg(self.url)
-            .env("PGOPTIONS", "-c random_page_cost=1.1 -c max_parallel_workers_per_gather=0")
+            .env("PGOPTIONS", "-c random_page_cost=1.1 -c max_parallel_workers_per_gather=0 -c jit=off")
             .output()?;
         let told = String::from_utf8_lossy(&output.stdout);
         let per_second = told
