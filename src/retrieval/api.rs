@@ -1,16 +1,17 @@
 //! Queries over HTTP.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use actix_web::http::header::ACCEPT;
-use actix_web::rt::task::JoinHandle;
+use actix_web::rt::{self, task::JoinHandle};
 use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse, post, web};
-use futures_util::future::{OptionFuture, join};
-use futures_util::stream;
+use futures_util::StreamExt;
+use futures_util::future::ready;
+use futures_util::stream::{self, LocalBoxStream};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tokio::sync::mpsc::{self, Sender};
 use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
 
@@ -39,8 +40,6 @@ const STREAM_BYTES: i64 = 4 << 20;
 const STREAM_ITEMS: usize = 400;
 /// How many files a page of a stream finds on the way for those after it.
 const STREAM_AHEAD: usize = 10_000;
-/// How long what was chosen for a page may wait for the page to be given.
-const STALE: Duration = Duration::from_secs(1);
 /// The most bytes of a body: a thousand paths, escaped.
 const MAX_BODY: usize = 4 << 20;
 /// The media type of a stream.
@@ -243,13 +242,19 @@ impl Run {
                 None => First::Only(query::give(tx, &ctx, &query, chosen)?),
             })
         });
-        let first = first.await?;
-        let run = Rc::new(self);
-        let next = match first {
-            First::Only(page) => Next::Page(page),
-            First::OfMany(chosen) => Next::make(&run, chosen),
+        let pages = match first.await? {
+            First::Only(page) => stream::once(ready(Ok(page))).left_stream(),
+            First::OfMany(chosen) => {
+                let (pages, made) = mpsc::channel(1);
+                rt::spawn(Rc::new(self).make(chosen, pages));
+                stream::unfold(made, |mut made| async move {
+                    let making: Making = made.recv().await?;
+                    Some((making.await.unwrap_or_else(|error| Err(Error::internal(error))), made))
+                })
+                .right_stream()
+            }
         };
-        let state = Streaming { run, next: Some(next), items: 0, truncated: false, end };
+        let state = Streaming { pages: Some(pages.boxed_local()), items: 0, truncated: false, end };
         let lines = stream::unfold(state, |mut state| async move {
             let bytes = state.step().await?;
             Some((Ok::<Bytes, Error>(bytes), state))
@@ -257,16 +262,18 @@ impl Run {
         Ok(HttpResponse::Ok().content_type(NDJSON).streaming(lines))
     }
 
-    /// Gives a page, and meanwhile, on another connection, chooses the next one. What was chosen long ago, for a client that took its time, is chosen anew.
-    async fn advance(self: Rc<Run>, mut chosen: Chosen) -> Made {
-        if chosen.at.elapsed() > STALE {
-            chosen = match self.choose(chosen.start).await {
-                Ok(chosen) => chosen,
-                Err(error) => return (Err(error), None),
-            };
+    /// Makes pages one after the other. While one is read on one connection, the next is chosen, and then read, on another;
+    /// it waits for the client to take the first. Once the client has gone, no further one is made.
+    async fn make(self: Rc<Run>, first: Chosen, pages: Sender<Making>) {
+        let mut chosen = Ok(first);
+        while let Ok(room) = pages.reserve().await {
+            let next = chosen.as_ref().ok().and_then(|chosen| chosen.next.clone());
+            let run = self.clone();
+            room.send(rt::spawn(async move { run.give(chosen?).await }));
+            let (Some(start), Ok(room)) = (next, pages.reserve().await) else { return };
+            drop(room);
+            chosen = self.choose(start).await;
         }
-        let next: OptionFuture<_> = chosen.next.clone().map(|start| self.choose(start)).into();
-        join(self.give(chosen), next).await
     }
 }
 
@@ -275,52 +282,27 @@ enum First {
     OfMany(Chosen),
 }
 
-/// A page, and what was chosen for the one after it, if there is one.
-type Made = (Result<Page>, Option<Result<Chosen>>);
+/// A page in the making.
+type Making = JoinHandle<Result<Page>>;
 
-/// Where a stream is. While the client takes a page, the next one is made, and none is once the client has gone.
+/// Where a stream is.
 struct Streaming {
-    run: Rc<Run>,
-    /// What comes next; none once the last line is out.
-    next: Option<Next>,
+    /// The pages to come; none once the last line is out.
+    pages: Option<LocalBoxStream<'static, Result<Page>>>,
     items: usize,
     truncated: bool,
     /// Members of the last line.
     end: Value,
 }
 
-enum Next {
-    /// The only page.
-    Page(Page),
-    Making(JoinHandle<Made>),
-    Failed(Error),
-    End,
-}
-
-impl Next {
-    fn make(run: &Rc<Run>, chosen: Chosen) -> Next {
-        Next::Making(actix_web::rt::spawn(run.clone().advance(chosen)))
-    }
-}
-
 impl Streaming {
     /// The next lines; none at the end. A page without items, whose files all went while it was made, is not the end.
     async fn step(&mut self) -> Option<Bytes> {
         loop {
-            let (page, next) = match self.next.take()? {
-                Next::End => return Some(self.last_line(None)),
-                Next::Failed(error) => return Some(self.last_line(Some(error))),
-                Next::Page(page) => (Ok(page), None),
-                Next::Making(made) => made.await.unwrap_or_else(|error| (Err(Error::internal(error)), None)),
-            };
-            self.next = Some(match next {
-                Some(Ok(chosen)) => Next::make(&self.run, chosen),
-                Some(Err(error)) => Next::Failed(error),
-                None => Next::End,
-            });
-            let made = match page {
-                Ok(page) => self.lines(page).await,
-                Err(error) => Err(error),
+            let made = match self.pages.as_mut()?.next().await {
+                None => return Some(self.last_line(None)),
+                Some(Ok(page)) => self.lines(page).await,
+                Some(Err(error)) => Err(error),
             };
             match made {
                 Ok(lines) if lines.is_empty() => {}
@@ -346,7 +328,7 @@ impl Streaming {
     }
 
     fn last_line(&mut self, error: Option<Error>) -> Bytes {
-        self.next = None;
+        self.pages = None;
         let mut end = self.end.take();
         end["items"] = self.items.into();
         end["truncated"] = self.truncated.into();

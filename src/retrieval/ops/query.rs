@@ -3,7 +3,6 @@
 //! A query has pages. Each is a transaction of its own that reads the items and writes their record.
 
 use std::collections::HashMap;
-use std::time::Instant;
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -87,10 +86,6 @@ pub struct Part {
 pub struct Chosen {
     scope: Scope,
     given: Vec<(FoundItem, ItemStatus)>,
-    /// When.
-    pub at: Instant,
-    /// Where the page begins.
-    pub start: Start,
     /// Where the next one does; none after the last.
     pub next: Option<Start>,
     /// Whether a limit left something out.
@@ -183,7 +178,7 @@ pub fn choose(tx: &mut Tx, scope: Scope, request: &Request, part: Part) -> Resul
         _ => found.ahead = Ahead::default(),
     }
     let next = next.map(|after| Start { after, ahead: found.ahead, budget });
-    Ok(Chosen { scope, given, at: Instant::now(), start, next, truncated, budget })
+    Ok(Chosen { scope, given, next, truncated, budget })
 }
 
 /// Finds what a page gives, and reads it.
