@@ -86,7 +86,7 @@ pub struct Part {
 pub struct Chosen {
     scope: Scope,
     given: Vec<(FoundItem, ItemStatus)>,
-    /// Where the next one does; none after the last.
+    /// Where the next page begins; none after the last.
     pub next: Option<Start>,
     /// Whether a limit left something out.
     pub truncated: bool,
