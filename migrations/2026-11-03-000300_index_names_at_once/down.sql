@@ -1,1 +1,0 @@
-alter index files_search reset (fastupdate);

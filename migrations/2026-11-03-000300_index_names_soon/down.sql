@@ -1,0 +1,1 @@
+alter index files_search reset (gin_pending_list_limit);
