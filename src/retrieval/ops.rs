@@ -110,8 +110,6 @@ pub fn search(tx: &mut Tx, scope: &Scope, request: &Request, window: &Window) ->
     };
     let coming: Vec<&Entry> = entries.iter().filter(|entry| entry.n >= start).collect();
     let (shown, rest) = coming.split_at(coming.len().min(window.limit));
-    let arms = store::arms(tx, scope, request)?;
-
     let named: Vec<&Named> = entries.iter().filter_map(Entry::file).collect();
     let except: Vec<i64> = named.iter().map(|file| file.id).collect();
     let after = match &window.after {
@@ -120,6 +118,8 @@ pub fn search(tx: &mut Tx, scope: &Scope, request: &Request, window: &Window) ->
     };
     let room = window.limit - shown.len();
     let most = room + window.ahead;
+    let page = (rest.is_empty() && !window.count).then_some((after, most as i64 + 1));
+    let arms = store::arms(tx, scope, request, page)?;
     let mut found = match rest {
         [] => store::page(tx, scope, &arms, after, &except, most as i64 + 1)?,
         _ => Vec::new(),

@@ -137,11 +137,17 @@ struct ProbedRow {
     key: String,
 }
 
-/// The arms that select the files of a request. A mode that can find nothing has none.
-pub fn arms(tx: &mut Tx, scope: &Scope, request: &Request) -> Result<Vec<Arm>> {
+/// The arms that select the files of a request. A mode that can find nothing has none. `page` is what they are for, where
+/// that is all: what it comes after, and how many files it wants.
+pub fn arms(
+    tx: &mut Tx,
+    scope: &Scope,
+    request: &Request,
+    page: Option<(Option<&str>, i64)>,
+) -> Result<Vec<Arm>> {
     let mut arms = Vec::new();
     if let Some(test) = &request.metatag {
-        arms.extend(metatag_arm(tx, scope, test)?.map(Arm::Metatag));
+        arms.extend(metatag_arm(tx, scope, test, page)?.map(Arm::Metatag));
     }
     if let Some(pattern) = &request.glob {
         // A request holds only patterns that parse.
@@ -154,13 +160,25 @@ pub fn arms(tx: &mut Tx, scope: &Scope, request: &Request) -> Result<Vec<Arm>> {
     Ok(arms)
 }
 
-fn metatag_arm(tx: &mut Tx, scope: &Scope, test: &MetatagTest) -> Result<Option<metatag::Arm>> {
+fn metatag_arm(
+    tx: &mut Tx,
+    scope: &Scope,
+    test: &MetatagTest,
+    page: Option<(Option<&str>, i64)>,
+) -> Result<Option<metatag::Arm>> {
     let row: TermsRow = query(&metatag::look_up(tx.tenant(), scope, test)).get_result(tx.conn())?;
     let ids = match metatag::plan(test, row.ids) {
         Plan::Nothing => return Ok(None),
         Plan::Search(arm) => return Ok(Some(arm)),
         Plan::Probe(ids) => ids,
     };
+    if let Some((after, limit)) = page.filter(|(_, limit)| *limit <= metatag::FIRST / 8) {
+        let soon = metatag::soon(tx.tenant(), scope, &ids, after, limit);
+        let row: TotalsRow = query(&soon).get_result(tx.conn())?;
+        if row.files == limit {
+            return Ok(Some(metatag::Arm::Terms(ids)));
+        }
+    }
     allow_scans(tx, false)?;
     let rows: Vec<ProbedRow> = query(&metatag::probe(tx.tenant(), scope, &ids)).load(tx.conn())?;
     allow_scans(tx, true)?;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::machine::{Reason, Trouble};
 use super::model::Model;
-use crate::tools::ops::Granted;
+use crate::tools::call::Granted;
 
 /// The most bytes that an output may have as JSON; what a client may submit.
 const MAX_OUTPUT: usize = 1 << 20;

@@ -9,6 +9,17 @@ use crate::corpora::entry::Id;
 use crate::error::{Error, Result};
 use crate::routes::version::Version;
 
+/// A tool that a session grants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Granted {
+    /// The capability.
+    pub capability_id: String,
+    /// For people.
+    pub display_name: Option<String>,
+    /// What it takes.
+    pub input_schema: Value,
+}
+
 /// What a caller says.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NewCall {

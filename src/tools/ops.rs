@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 use uuid::Uuid;
 
-use super::call::{Called, NewCall};
+use super::call::{Called, Granted, NewCall};
 use super::capability::{BUILT_IN, BUILT_IN_VERSION, Capability, Method};
 use super::payload::{corpora as named_corpora, payload, projected};
 use crate::corpora::corpus::{Corpus, Place};
@@ -168,17 +168,6 @@ fn only_published(tx: &mut Tx, id: &str) -> Result<String> {
             Err(Error::invalid_at("/version", "must be given: several versions are published"))
         }
     }
-}
-
-/// A tool that a session grants.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Granted {
-    /// The capability.
-    pub capability_id: String,
-    /// For people.
-    pub display_name: Option<String>,
-    /// What it takes.
-    pub input_schema: Value,
 }
 
 /// The tools that a session's route grants, in the route's order, and the built-in one where its scope has a slate. A

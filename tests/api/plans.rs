@@ -118,7 +118,7 @@ fn search(tx: &mut Tx, scope: &Scope, request: &Request, limit: i64) -> Result<(
     if let Some(test) = &request.metatag {
         buffers += run(tx, &metatag::look_up(tx.tenant(), scope, test))?.0;
     }
-    let arms = store::arms(tx, scope, request)?;
+    let arms = store::arms(tx, scope, request, None)?;
     if arms.is_empty() {
         return Ok((buffers, 0, arms));
     }

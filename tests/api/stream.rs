@@ -212,3 +212,31 @@ async fn when_the_client_goes_no_further_page_is_made() {
     let pages = counted(&mut server.superuser(), "select count(*) from provenance");
     assert!((1..30).contains(&pages), "{pages} pages were made for a client that read one line");
 }
+
+/// Texts of several terms, common at the beginning of a folder and rare at its end: short pages and long ones give the same.
+#[tokio::test]
+async fn pages_of_any_length_give_what_a_stream_gives() {
+    let (server, caller) = Server::with_slate().await;
+    let mut files = Map::new();
+    for n in 0..1500 {
+        let topic = match n {
+            0..400 if n % 2 == 0 => format!("graph-{}", n % 5),
+            1200.. if n % 100 == 7 => "call-graph".to_owned(),
+            _ => "other".to_owned(),
+        };
+        files.insert(format!("d/{n:04}"), json!({"content": "", "metatags": {"topic": topic}}));
+    }
+    server.fill(&caller, "K", files.into()).await;
+    let paths = |items: Vec<Value>| -> Vec<String> {
+        items.into_iter().map(|item| item["path"].as_str().unwrap().to_owned()).collect()
+    };
+    for recursive in [false, true] {
+        let request = json!({"metatag": {"name": "topic", "contains": "graph"}});
+        let query = json!({"folder": "d", "recursive": recursive, "request": request});
+        let streamed = paths(stream(&caller, &query).await);
+        assert_eq!(streamed.len(), 203);
+        for limit in [7, 50, 120, 1000] {
+            assert_eq!(paths(pages(&caller, &query, limit).await), streamed, "{limit}");
+        }
+    }
+}

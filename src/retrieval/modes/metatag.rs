@@ -6,7 +6,8 @@
 //! 1. [`look_up`] counts the files of the scope up to [`SMALL`], and, if there are more, gives the numbers of the terms.
 //! 2. [`plan`] chooses. A small scope is read through, its tags tested directly; so is any scope when very many terms
 //!    match, since then very many files do. One or two terms are left to the planner, which knows how common they are.
-//! 3. Of more terms it knows nothing, and would read a whole folder for terms that nobody has. So [`probe`] looks them up
+//! 3. Of more terms it knows nothing, and would read a whole folder for terms that nobody has. Where a short page is all that
+//!    is wanted, [`soon`] looks whether an ordered scan meets it within [`FIRST`] files. Else [`probe`] looks the terms up
 //!    one after the other, by bitmap alone, until [`MAX_PROBED`] files are found. If there are no more, these are the
 //!    answer; if there are, matches are so common that an ordered scan soon meets enough of them.
 
@@ -23,6 +24,8 @@ pub const SMALL: i64 = 500;
 pub const MAX_TERMS: i64 = 2000;
 /// Past so many terms, files are probed for.
 pub const MAX_PLANNED: usize = 2;
+/// Files that are looked at first, for a page that wants an eighth of them at most.
+pub const FIRST: i64 = 1000;
 /// Past so many files, a probe has found that matches are common.
 pub const MAX_PROBED: usize = 2000;
 
@@ -101,6 +104,21 @@ pub fn plan(test: &MetatagTest, ids: Option<Vec<i64>>) -> Plan {
         Some(ids) if ids.len() <= MAX_PLANNED => Plan::Search(Arm::Terms(ids)),
         Some(ids) => Plan::Probe(ids),
     }
+}
+
+/// The statement that counts the files with any of the terms, to `limit`, among the next [`FIRST`] of the scope.
+pub fn soon(tenant: i64, scope: &Scope, ids: &[i64], after: Option<&str>, limit: i64) -> Sql {
+    let key = key(scope);
+    let mut sql = Sql::new(tenant);
+    sql.push("select count(*) as files, 0::bigint as bytes from (select from (select term_ids from search_file_tags ");
+    sql.push("where tenant_id = $1 and not hidden and ");
+    push_scope(&mut sql, scope);
+    if let Some(after) = after {
+        sql.push(&format!(" and {key} > ")).bind(after);
+    }
+    sql.push(&format!(" order by {key} limit {FIRST}) as first where term_ids && ")).bind(ids);
+    sql.push(" limit ").bind(limit).push(") as met");
+    sql
 }
 
 /// The statement that probes for terms, to be run where nothing but bitmap scans is allowed: `id` and `key` of files, a

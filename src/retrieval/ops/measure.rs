@@ -17,7 +17,7 @@ pub fn locate(tx: &mut Tx, scope: &Scope, request: &Request, limit: i64) -> Resu
     let paths: Vec<&str> =
         asks.iter().filter(|ask| ask.mode == Mode::Files).filter_map(|ask| ask.path.as_deref()).collect();
     let named = store::files_at(tx, scope.slate_id, &paths)?;
-    let arms = store::arms(tx, scope, request)?;
+    let arms = store::arms(tx, scope, request, Some((None, limit)))?;
     let others = store::page(tx, scope, &arms, None, &[], limit)?;
     Ok(named.into_values().map(|file| file.id).chain(others.into_iter().map(|file| file.id)).collect())
 }
