@@ -191,7 +191,7 @@ async fn find(ctx: Ctx, app: &App, body: SearchBody, named: Option<String>) -> R
     }
     let sent = json!({"collection": collection, "goal": goal});
     let answer =
-        app.db.tenant(ctx.tenant, move |tx| gateway::search(tx, &ctx, &collection, &goal, &sent)).await?;
+        app.db.recording(ctx.tenant, move |tx| gateway::search(tx, &ctx, &collection, &goal, &sent)).await?;
     Ok(HttpResponse::Ok().json(Found { chunks: answer.chunks, record_id: answer.record }))
 }
 

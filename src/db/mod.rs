@@ -2,6 +2,7 @@
 //!
 //! * [`Db::tenant`] opens a transaction for one tenant: `app.tenant_id` is set for that transaction alone, and row-level
 //!   security and the search views read it. Every use case goes through it.
+//! * [`Db::recording`] is the same for what only reads, and records what it gave.
 //! * [`Db::operator`] opens one that may list and make tenants, and sees nothing that a tenant owns.
 //! * [`Db::anonymous`] opens none: it serves to look one key up, and to ask whether the database is there.
 //! * [`Db::listener`] hears what commits [tell of](Tx::notify), on one connection a server (`listen`).
@@ -63,7 +64,6 @@ const ATTEMPTS: usize = 4;
 pub struct Tx<'a> {
     connection: &'a mut PgConnection,
     tenant: TenantId,
-    durable_queries: bool,
     time: Time,
 }
 
@@ -115,18 +115,6 @@ impl Tx<'_> {
             let _ = self.connection.batch_execute(&told);
         }
         self.connection
-    }
-
-    /// Lets the commit return before it is on disk, unless the service is set to wait for every one: a crash may lose the
-    /// records of its last moments. For transactions that write nothing but the record of a query.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub fn commit_lazily(&mut self) -> Result<()> {
-        if self.durable_queries {
-            return Ok(());
-        }
-        Ok(self.connection.batch_execute("set local synchronous_commit = off")?)
     }
 
     /// Lets the transaction take as long as it needs: what restructures a whole slate takes as long as that is large.
@@ -261,7 +249,20 @@ impl Db {
         self.blocking(move |db| db.transaction(Door::Tenant(tenant), &mut work)).await
     }
 
-    /// The same for a caller that is on a thread of its own, such as the command line.
+    /// The same for work that writes nothing but the record of what it gives. The commit may return before that is on disk,
+    /// unless the service is set to wait for every one: a crash may lose the records of its last moments.
+    ///
+    /// # Errors
+    /// As [`Db::tenant`].
+    pub async fn recording<T, F>(&self, tenant: TenantId, mut work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Tx) -> Result<T> + Send + 'static,
+    {
+        self.blocking(move |db| db.transaction(Door::Recording(tenant), &mut work)).await
+    }
+
+    /// The same as [`Db::tenant`] for a caller that is on a thread of its own, such as the command line.
     ///
     /// # Errors
     /// As [`Db::tenant`].
@@ -354,10 +355,9 @@ impl Db {
         time: &mut Time,
         work: &mut impl FnMut(&mut Tx) -> Result<T>,
     ) -> Result<T> {
-        AnsiTransactionManager::begin_transaction_sql(connection, &door.begin())?;
+        AnsiTransactionManager::begin_transaction_sql(connection, &door.begin(self.durable_queries))?;
         *begun = true;
-        let durable_queries = self.durable_queries;
-        let mut tx = Tx { connection, tenant: door.tenant(), durable_queries, time: *time };
+        let mut tx = Tx { connection, tenant: door.tenant(), time: *time };
         let done = work(&mut tx);
         time.over = tx.time.over;
         // What came of it in the end is not committed.
@@ -406,23 +406,25 @@ impl Db {
 #[derive(Debug, Clone, Copy)]
 enum Door {
     Tenant(TenantId),
+    Recording(TenantId),
     Operator,
 }
 
 impl Door {
     fn tenant(self) -> TenantId {
         match self {
-            Door::Tenant(tenant) => tenant,
+            Door::Tenant(tenant) | Door::Recording(tenant) => tenant,
             Door::Operator => TenantId::OPERATOR,
         }
     }
 
     /// What begins the transaction and says whose it is, in one round trip. (A distributed database wants them apart.)
-    fn begin(self) -> String {
-        let operator = match self {
-            Door::Tenant(_) => "",
+    fn begin(self, durable_queries: bool) -> String {
+        let more = match self {
+            Door::Recording(_) if !durable_queries => "set local synchronous_commit = off; ",
+            Door::Tenant(_) | Door::Recording(_) => "",
             Door::Operator => "set local app.operator = 'on'; ",
         };
-        format!("begin; {operator}set local app.tenant_id = '{}'", self.tenant().0)
+        format!("begin; {more}set local app.tenant_id = '{}'", self.tenant().0)
     }
 }

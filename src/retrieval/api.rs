@@ -206,7 +206,7 @@ struct Run {
 impl Run {
     async fn page(&self, part: Part) -> Result<Page> {
         let (ctx, query) = (self.ctx.clone(), self.query.clone());
-        let page = self.app.db.tenant(self.ctx.tenant, move |tx| {
+        let page = self.app.db.recording(self.ctx.tenant, move |tx| {
             let chosen = query::choose_page(tx, &ctx, &query, part.clone())?;
             query::give(tx, &ctx, &query, chosen)
         });
@@ -215,7 +215,7 @@ impl Run {
 
     async fn choose(&self, start: Start) -> Result<Chosen> {
         let (ctx, query) = (self.ctx.clone(), self.query.clone());
-        let chosen = self.app.db.tenant(self.ctx.tenant, move |tx| {
+        let chosen = self.app.db.recording(self.ctx.tenant, move |tx| {
             query::choose_page(tx, &ctx, &query, stream_part(start.clone()))
         });
         chosen.await
@@ -224,7 +224,7 @@ impl Run {
     async fn give(&self, chosen: Chosen) -> Result<Page> {
         let (ctx, query) = (self.ctx.clone(), self.query.clone());
         let mut chosen = Some(chosen);
-        let page = self.app.db.tenant(self.ctx.tenant, move |tx| match chosen.take() {
+        let page = self.app.db.recording(self.ctx.tenant, move |tx| match chosen.take() {
             Some(chosen) => query::give(tx, &ctx, &query, chosen),
             None => Err(Error::new(Code::Conflict, "a file was purged meanwhile; try again")),
         });
@@ -235,7 +235,7 @@ impl Run {
     /// it is the only one, it is given in the same transaction.
     async fn stream(self, start: Start, end: Value) -> Result<HttpResponse> {
         let (ctx, query) = (self.ctx.clone(), self.query.clone());
-        let first = self.app.db.tenant(self.ctx.tenant, move |tx| {
+        let first = self.app.db.recording(self.ctx.tenant, move |tx| {
             let chosen = query::choose_page(tx, &ctx, &query, stream_part(start.clone()))?;
             Ok(match chosen.next {
                 Some(_) => First::OfMany(chosen),

@@ -40,7 +40,6 @@ pub fn search(tx: &mut Tx, ctx: &Ctx, collection: &str, goal: &Value, sent: &Val
     if given.is_empty() {
         return Ok(Answer { chunks: Vec::new(), record: None });
     }
-    tx.commit_lazily()?;
     let (chunks, items) = given.into_iter().map(|given| (given.chunk, given.item)).unzip();
     let new = NewRecord {
         kind: Kind::Search,

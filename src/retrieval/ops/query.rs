@@ -230,7 +230,6 @@ pub fn give(tx: &mut Tx, ctx: &Ctx, query: &Query, chosen: Chosen) -> Result<Pag
     if gathered.chosen.is_empty() {
         return Ok(Page { gathered, record: Uuid::nil() });
     }
-    tx.commit_lazily()?;
     let scope = &gathered.chosen.scope;
     let new = NewRecord {
         kind: Kind::Query,

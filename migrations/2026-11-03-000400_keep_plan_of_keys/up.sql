@@ -1,0 +1,9 @@
+-- The same in the language whose plans are kept: in SQL, the function was planned in each call, on the path of every request.
+create or replace function api_key(of_tenant bigint, of_key bigint)
+    returns table (secret_sha256 bytea, scopes text[], slates text[], expires_at timestamptz, revoked_at timestamptz)
+    language plpgsql stable security definer set search_path = pg_catalog, public rows 1
+    as $$
+    begin
+        return query select k.secret_sha256, k.scopes, k.slates, k.expires_at, k.revoked_at
+        from public.api_keys k where k.tenant_id = of_tenant and k.id = of_key;
+    end $$;
