@@ -22,6 +22,35 @@ pub fn has_spellings(path: &str) -> bool {
     !path.is_ascii() || path.contains(['K', ';', '`'])
 }
 
+/// Paths in byte order from `from` on, to the last before `beyond`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Span {
+    /// The first.
+    pub from: String,
+    /// None where there is no end.
+    pub beyond: Option<String>,
+}
+
+impl Span {
+    /// What lies below the folder at `path`; all paths, where that is the root.
+    pub fn below(path: &str) -> Span {
+        match path {
+            "" => Span::default(),
+            // `0` is the character after `/`.
+            path => Span { from: format!("{path}/"), beyond: Some(format!("{path}0")) },
+        }
+    }
+
+    /// The paths that are in both.
+    pub fn and(&self, other: &Span) -> Span {
+        let beyond = match (&self.beyond, &other.beyond) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.as_ref().or(other.as_ref()),
+        };
+        Span { from: self.from.clone().max(other.from.clone()), beyond: beyond.cloned() }
+    }
+}
+
 /// Why a text is no path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {

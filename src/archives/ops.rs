@@ -151,8 +151,8 @@ pub struct Exported {
     pub path: String,
     /// Bytes of the contents.
     pub size: u64,
-    /// SHA-256 of the contents.
-    pub sha256: Vec<u8>,
+    /// The file's number, and its version: what contents that are read in parts are parts of.
+    pub version: (i64, i64),
     /// The contents, unless they are large: these are read in parts.
     pub contents: Option<Vec<u8>>,
     /// When it or its source last changed.
@@ -244,7 +244,7 @@ fn exported(row: FileRow) -> Result<Exported> {
     Ok(Exported {
         path: row.path,
         size: row.size.unsigned_abs(),
-        sha256: row.sha256,
+        version: (row.file_id, row.version),
         contents: row.data,
         modified: row.source_modified_at.unwrap_or(row.updated_at),
         record: FileRecord {

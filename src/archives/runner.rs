@@ -21,7 +21,6 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::files::ops::Written;
 use crate::folders;
-use crate::hex::hex;
 use crate::path::FolderPath;
 use crate::slates::{self, NewSlate};
 
@@ -337,11 +336,10 @@ impl<W: io::Write> Out<W> {
         match &file.contents {
             Some(contents) => put(&mut self.tar, contents).map_err(Error::internal)?,
             None => {
-                let sha256 = hex(&file.sha256);
                 for from in (0..file.size).step_by(PIECE as usize) {
                     let part = from..file.size.min(from + PIECE);
                     let bytes = db.tenant_blocking(ctx.tenant, |tx| {
-                        files::read::bytes(tx, &sha256, Some(part.clone()))
+                        files::read::bytes(tx, file.version.0, file.version.1, Some(part.clone()))
                     })?;
                     put(&mut self.tar, &bytes).map_err(Error::internal)?;
                 }

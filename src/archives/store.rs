@@ -11,12 +11,14 @@ use crate::error::Result;
 
 #[derive(QueryableByName)]
 pub(super) struct FileRow {
+    #[diesel(sql_type = BigInt)]
+    pub file_id: i64,
+    #[diesel(sql_type = BigInt)]
+    pub version: i64,
     #[diesel(sql_type = Text)]
     pub path: String,
     #[diesel(sql_type = BigInt)]
     pub size: i64,
-    #[diesel(sql_type = Binary)]
-    pub sha256: Vec<u8>,
     #[diesel(sql_type = Text)]
     pub media_type: String,
     #[diesel(sql_type = Nullable<Text>)]
@@ -61,12 +63,12 @@ pub(super) fn files(
              select * from files f where f.tenant_id = $1 and f.slate_id = $2 and f.path >= $3 \
                 and ($4 is null or f.path < $4) and f.path > $5 and ($6 or not f.hidden) order by f.path limit $7), \
          part as (select *, sum(case when size <= $9 then size else 0 end) over (order by path) as total from page) \
-         select p.path, p.size, p.sha256, p.media_type, p.authority, p.sensitive, p.updated_at, \
-                v.source_modified_at, v.source_version, t.tags, b.data \
+         select p.id as file_id, p.version, p.path, p.size, p.media_type, p.authority, p.sensitive, p.updated_at, \
+                v.source_modified_at, v.source_version, t.tags, coalesce(p.data, b.data) as data \
          from part p \
          join file_tags t on t.tenant_id = $1 and t.folder_id = p.folder_id and t.name = p.name \
          join file_versions v on v.tenant_id = $1 and v.file_id = p.id and v.version = p.version \
-         left join blobs b on b.tenant_id = $1 and b.sha256 = p.sha256 and p.size <= $9 \
+         left join blobs b on b.tenant_id = $1 and b.sha256 = p.sha256 and p.size <= $9 and p.data is null \
          where p.total <= $8 order by p.path",
     )
     .bind::<BigInt, _>(tx.tenant())

@@ -78,7 +78,7 @@ pub fn read_file(tx: &mut Tx, ctx: &Ctx, target: &FileTarget) -> Result<Outcome>
     };
     let file = Some(file_version(&row));
     let slate_name = Some(slate.name.clone());
-    let bytes = if row.gone { None } else { Some(files::ops::read::bytes(tx, &hex(&row.sha256), None)?) };
+    let bytes = if row.gone { None } else { Some(files::ops::read::bytes(tx, row.file_id, row.version, None)?) };
     let result = match bytes {
         None => {
             let detail = "the bytes of this version are no longer kept; their hash and its records are";
@@ -246,7 +246,7 @@ fn one(tx: &mut Tx, ctx: &Ctx, kind: Kind, sent: &Value, slate: Option<&str>, it
         request: Some(sent),
         items: vec![item],
     };
-    Ok(provenance_id(provenance::ops::record(tx, ctx, new)?.id, 1))
+    Ok(provenance_id(provenance::ops::record(tx, ctx, new)?.record.id, 1))
 }
 
 /// A cited version that may be read.
@@ -278,7 +278,7 @@ pub fn resolve_file(
 ) -> Result<Resolution> {
     let Cited { slate, row } = cited(tx, ctx, citation)?;
     let on_record = format!("sha256:{}", hex(&row.sha256));
-    let bytes = if row.gone { None } else { Some(files::ops::read::bytes(tx, &hex(&row.sha256), None)?) };
+    let bytes = if row.gone { None } else { Some(files::ops::read::bytes(tx, row.file_id, row.version, None)?) };
     let (status, detail) = match &bytes {
         None => (
             ResolveStatus::Gone,
@@ -365,7 +365,7 @@ pub fn check_file(
     if row.gone {
         detail = Some("the bytes of this version are no longer kept".to_owned());
     } else {
-        let bytes = files::ops::read::bytes(tx, &hex(&row.sha256), None)?;
+        let bytes = files::ops::read::bytes(tx, row.file_id, row.version, None)?;
         let named = reference(&slate.name, &row.path, row.version);
         match decoded(&row, &bytes) {
             None => detail = Some("what is cited is no text".into()),

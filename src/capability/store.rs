@@ -202,7 +202,7 @@ fn quoted(candidates: &str) -> String {
          join tenant_settings t on t.tenant_id = $1
          join file_ids i on i.tenant_id = $1 and i.id = c.file_id
          left join files f on f.tenant_id = $1 and f.id = c.file_id
-         join blobs b on b.tenant_id = $1 and b.sha256 = c.blob
+         join version_contents b on b.tenant_id = $1 and b.file_id = c.file_id and b.version = c.version
          where c.is_text and not (coalesce(f.hidden, i.hidden) or coalesce(c.path ~ t.deny_regex, false))
            and not coalesce(i.deleted_at < $3 - make_interval(days => s.retention_days), false)
            and strpos(regexp_replace(convert_from(b.data, 'UTF8'), '{WHITE}', ' ', 'g'), $2) > 0

@@ -90,9 +90,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 None => break,
             }
         }
-        let mut after: Option<Vec<u8>> = None;
+        let mut after = None;
         loop {
-            let work = |tx: &mut Tx<'_>| ops::verify_contents(tx, after.as_deref());
+            let work = |tx: &mut Tx<'_>| ops::verify_contents(tx, after.as_ref());
             let looked = database.db.tenant_blocking(tenant, work).map_err(told)?;
             found.contents += looked.count;
             found.wrong += looked.problems.len();

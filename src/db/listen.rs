@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::migrate;
 
 /// The channel of the database; topics are its payloads.
-pub(super) const CHANNEL: &str = "slatebase";
+pub const CHANNEL: &str = "slatebase";
 
 /// How often the socket is looked at: the library gives no way to wait for it.
 const LOOK: Duration = Duration::from_millis(20);

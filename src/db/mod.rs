@@ -38,6 +38,8 @@ pub mod roles;
 #[allow(missing_docs)]
 pub mod schema;
 
+pub use listen::CHANNEL;
+
 /// How long a request waits for connections, all together, before it is refused as overload.
 const PATIENCE: Duration = Duration::from_millis(1500);
 

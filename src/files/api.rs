@@ -29,7 +29,6 @@ use crate::app::App;
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::error::{Code, Error, Result};
-use crate::hex::hex;
 use crate::http::auth::{Read, ReadOrRetrieve, Write};
 use crate::http::body::{self, LARGE, Raw};
 use crate::http::conditional::Conditions;
@@ -281,20 +280,23 @@ async fn post_files(
 /// What is to be sent of a file: what it is, and which of its bytes.
 struct Reading {
     etag: String,
+    file: i64,
     version: i64,
     size: u64,
-    sha256: String,
     media_type: String,
     modified: DateTime<Utc>,
+    /// The whole contents, where they have been read already.
+    contents: Option<Vec<u8>>,
 }
 
-impl From<Head> for Reading {
-    fn from(head: Head) -> Reading {
+impl From<(Head, Option<Vec<u8>>)> for Reading {
+    fn from((head, contents): (Head, Option<Vec<u8>>)) -> Reading {
         Reading {
             etag: head.etag(),
+            file: head.id,
+            contents,
             version: head.version,
             size: head.size as u64,
-            sha256: hex(&head.sha256),
             media_type: head.media_type,
             modified: head.updated_at,
         }
@@ -305,9 +307,10 @@ impl From<Version> for Reading {
     fn from(version: Version) -> Reading {
         Reading {
             etag: version.etag(),
+            file: version.file_id,
+            contents: None,
             version: version.version,
             size: version.size as u64,
-            sha256: version.sha256,
             media_type: version.media_type,
             modified: version.created_at,
         }
@@ -335,7 +338,7 @@ async fn get_file(
     Conditions(conditions): Conditions,
 ) -> Result<HttpResponse> {
     let tenant = ctx.tenant;
-    let reading = look(&app, ctx, at.into_inner(), which).await?;
+    let mut reading = look(&app, ctx, at.into_inner(), which, LARGE as i64).await?;
     if conditions.not_modified(&reading.etag)? {
         return Ok(HttpResponse::NotModified().insert_header((ETAG, reading.etag)).finish());
     }
@@ -347,8 +350,16 @@ async fn get_file(
     if length > LARGE as u64 {
         body::admit_large(&req).await?;
     }
-    let (sha256, wanted) = (reading.sha256.clone(), range.clone());
-    let bytes = app.db.tenant(tenant, move |tx| read::bytes(tx, &sha256, wanted.clone())).await?;
+    let bytes = match (reading.contents.take(), range.clone()) {
+        (Some(bytes), None) => bytes,
+        (Some(bytes), Some(range)) => {
+            bytes.get(range.start as usize..range.end as usize).unwrap_or_default().to_vec()
+        }
+        (None, range) => {
+            let (file, version) = (reading.file, reading.version);
+            app.db.tenant(tenant, move |tx| read::bytes(tx, file, version, range.clone())).await?
+        }
+    };
     let mut response = match &range {
         None => HttpResponse::Ok(),
         Some(range) => {
@@ -377,7 +388,7 @@ async fn head_file(
     Query(which): Query<WhichVersion>,
     Conditions(conditions): Conditions,
 ) -> Result<HttpResponse> {
-    let reading = look(&app, ctx, at.into_inner(), which).await?;
+    let reading = look(&app, ctx, at.into_inner(), which, 0).await?;
     if conditions.not_modified(&reading.etag)? {
         return Ok(HttpResponse::NotModified().insert_header((ETAG, reading.etag)).finish());
     }
@@ -387,11 +398,18 @@ async fn head_file(
     Ok(response.body(SizedStream::new(reading.size, nothing)))
 }
 
-async fn look(app: &App, ctx: Ctx, at: (String, FilePath), which: WhichVersion) -> Result<Reading> {
+/// What a file is, with its contents where these are `most` bytes at most and are those of the head.
+async fn look(
+    app: &App,
+    ctx: Ctx,
+    at: (String, FilePath),
+    which: WhichVersion,
+    most: i64,
+) -> Result<Reading> {
     let (slate, path) = at;
     app.db
         .tenant(ctx.tenant, move |tx| match which.version {
-            None => Ok(read::get(tx, &ctx, &slate, &path)?.1.into()),
+            None => Ok(read::open(tx, &ctx, &slate, &path, most)?.into()),
             Some(number) => Ok(read::version(tx, &ctx, &slate, &path, number)?.into()),
         })
         .await

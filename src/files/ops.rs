@@ -83,6 +83,7 @@ fn write_batch(tx: &mut Tx, ctx: &Ctx, slate: &Slate, writes: Vec<Write>) -> Res
     if writes.is_empty() {
         return Ok(Vec::new());
     }
+    metatags::ops::hold_writers(tx)?;
     let mut errors: HashMap<usize, Error> = HashMap::new();
     let parents: BTreeSet<FolderPath> = writes.iter().map(|write| write.path.parent()).collect();
     let ensured = folders::ops::ensure(tx, slate, &parents, ctx.now)?;
@@ -195,8 +196,15 @@ fn number(tx: &mut Tx, slate: &Slate, entries: &mut [(usize, Entry)], now: DateT
 
 fn store_entries(tx: &mut Tx, slate: &Slate, entries: &[&Entry], now: DateTime<Utc>) -> Result<()> {
     let versions: Vec<&Entry> = entries.iter().copied().filter(|entry| entry.next.is_some()).collect();
+    let large: Vec<&Entry> = versions.iter().copied().filter(|entry| entry.in_row().is_none()).collect();
+    if !large.is_empty() {
+        store::insert_blobs(tx, &large)?;
+    }
+    let replaced: Vec<i64> = versions.iter().filter_map(|entry| Some(entry.replaced()?.id)).collect();
+    if !replaced.is_empty() {
+        store::keep_contents(tx, &replaced)?;
+    }
     if !versions.is_empty() {
-        store::insert_blobs(tx, &versions)?;
         store::insert_versions(tx, slate.id, &versions, now)?;
     }
     let (fresh, there): (Vec<&Entry>, Vec<&Entry>) = entries.iter().partition(|entry| entry.head.is_none());
@@ -360,7 +368,10 @@ pub fn delete(
         Some(head) => {
             conditions.check_write(Some(&head.etag()))?;
             passages::ops::forget(tx, &[head.id])?;
-            store::delete(tx, &head, ctx.now)?;
+            if !purge {
+                metatags::ops::hold_writers(tx)?;
+            }
+            store::delete(tx, &head, purge, ctx.now)?;
             vec![head.id]
         }
         None if purge => store::deleted_at_path(tx, slate.id, path.as_str())?,

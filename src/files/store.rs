@@ -14,6 +14,7 @@ use super::head::Head;
 use super::write::Entry;
 use crate::authority::Authority;
 use crate::db::Tx;
+use crate::db::kept::Kept;
 use crate::db::schema::files;
 use crate::error::Result;
 use crate::metatags::Tags;
@@ -122,6 +123,32 @@ pub fn heads(tx: &mut Tx, slate: i64, paths: &[&str], lock: bool) -> Result<Hash
     Ok(rows.into_iter().map(|row| (row.path.clone(), row.into())).collect())
 }
 
+#[derive(QueryableByName)]
+struct OpenRow {
+    #[diesel(embed)]
+    head: HeadRow,
+    #[diesel(sql_type = Nullable<Binary>)]
+    data: Option<Vec<u8>>,
+}
+
+/// The file at this very path of a slate, hidden or not, found in one statement with its contents, where these are `most` bytes
+/// at most.
+pub fn open(tx: &mut Tx, slate: &str, path: &str, most: i64) -> Result<Option<(Head, Option<Vec<u8>>)>> {
+    let statement = sql_query(format!(
+        "{HEAD}, case when $4 <= 0 or f.size > $4 then null when f.data is not null then f.data \
+                else (select b.data from blobs b where b.tenant_id = $1 and b.sha256 = f.sha256) end as data \
+         from slates s cross join lateral (select * from files f \
+             where f.tenant_id = $1 and f.slate_id = s.id and f.path = $3 limit 1) as f {HEAD_JOINS} \
+         where s.tenant_id = $1 and s.name = $2 and s.deleted_at is null"
+    ))
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<Text, _>(slate)
+    .bind::<Text, _>(path)
+    .bind::<BigInt, _>(most);
+    let row: Option<OpenRow> = Kept(statement).get_result(tx.conn()).optional()?;
+    Ok(row.map(|row| (row.head.into(), row.data)))
+}
+
 /// The paths after `after`, in byte order, at most `limit`.
 pub fn paths(tx: &mut Tx, slate: i64, after: &str, limit: i64) -> Result<Vec<String>> {
     Ok(files::table
@@ -220,7 +247,8 @@ pub fn new_identities(tx: &mut Tx, slate: i64, count: usize, now: DateTime<Utc>)
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
-/// Stores contents, each distinct one once; in the order of their hashes, so that two writers do not deadlock.
+/// Stores contents that are no part of a file's row, each distinct one once; in the order of their hashes, so that two writers do
+/// not deadlock.
 pub fn insert_blobs(tx: &mut Tx, entries: &[&Entry]) -> Result<()> {
     let hashes: Vec<&[u8]> = entries.iter().map(|entry| &*entry.sha256).collect();
     let contents: Vec<&[u8]> = entries.iter().map(|entry| &*entry.write.contents).collect();
@@ -236,6 +264,21 @@ pub fn insert_blobs(tx: &mut Tx, entries: &[&Entry]) -> Result<()> {
     Ok(())
 }
 
+/// Keeps the contents in the rows of these files among the blobs, for the versions that had them: the files are about to get
+/// others, or to go. The caller is one of the tenant's [writers](crate::metatags::ops::hold_writers).
+pub fn keep_contents(tx: &mut Tx, files: &[i64]) -> Result<()> {
+    sql_query(
+        "insert into blobs (tenant_id, sha256, data) \
+         select distinct on (f.sha256) f.tenant_id, f.sha256, f.data from unnest($2) as old (id) \
+         cross join lateral (select * from files f where f.tenant_id = $1 and f.id = old.id limit 1) as f \
+         where f.data is not null order by f.sha256 on conflict do nothing",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<Array<BigInt>, _>(files)
+    .execute(tx.conn())?;
+    Ok(())
+}
+
 pub fn insert_versions(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTime<Utc>) -> Result<()> {
     let next = |entry: &&Entry| entry.next.unwrap_or_default();
     sql_query(
@@ -243,7 +286,7 @@ pub fn insert_versions(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTim
                                     source_modified_at, source_version, created_at) \
          select $1, $2, path, version, file_id, sha256, size, media_type, is_text, modified, source, $3 \
          from unnest($4, $5, $6, $7, $8, $9, $10, $11, $12) \
-              as new (path, version, file_id, sha256, size, media_type, is_text, modified, source)",
+              as new (path, version, file_id, sha256, size, media_type, is_text, modified, source) returning 1",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<BigInt, _>(slate)
@@ -268,8 +311,8 @@ fn column<'a, T>(entries: &[&'a Entry<'a>], of: impl Fn(&'a Entry<'a>) -> T) -> 
 /// The columns of `files` that a write of contents sets, from arrays; `hidden` follows from the rest.
 const NEW_FILE: &str = "select new.*, d.id as folder_id, \
         coalesce(new.sensitive, false) or d.hidden or coalesce(new.path ~ s.deny_regex, false) as hidden \
-    from unnest($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) as new \
-         (id, folder, name, path, version, sha256, size, media_type, is_text, authority, sensitive, modified) \
+    from unnest($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) as new \
+         (id, folder, name, path, version, sha256, size, media_type, is_text, authority, sensitive, modified, data) \
     cross join lateral (select d.id, d.hidden from folders d where d.tenant_id = $1 and d.id = new.folder limit 1) as d \
     join tenant_settings s on s.tenant_id = $1";
 
@@ -301,6 +344,7 @@ fn execute_files(
         .bind::<Array<Nullable<Text>>, _>(column(entries, |e| e.write.authority.map(Authority::as_str)))
         .bind::<Array<Nullable<Bool>>, _>(column(entries, |e| e.write.sensitive))
         .bind::<Array<Nullable<Timestamptz>>, _>(column(entries, |e| e.write.source_modified_at))
+        .bind::<Array<Nullable<Binary>>, _>(column(entries, Entry::in_row))
         .execute(tx.conn())?;
     Ok(())
 }
@@ -308,9 +352,10 @@ fn execute_files(
 pub fn insert_files(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTime<Utc>) -> Result<()> {
     let statement = format!(
         "insert into files (tenant_id, slate_id, id, folder_id, name, path, version, sha256, size, media_type, is_text, \
-                            authority, sensitive, hidden, modified_at, created_at, updated_at) \
+                            authority, sensitive, hidden, modified_at, created_at, updated_at, data) \
          select $1, $2, n.id, n.folder_id, n.name, n.path, n.version, n.sha256, n.size, n.media_type, n.is_text, \
-                n.authority, coalesce(n.sensitive, false), n.hidden, coalesce(n.modified, $3), $3, $3 from ({NEW_FILE}) as n"
+                n.authority, coalesce(n.sensitive, false), n.hidden, coalesce(n.modified, $3), $3, $3, n.data \
+         from ({NEW_FILE}) as n"
     );
     execute_files(tx, slate, entries, now, statement)
 }
@@ -318,7 +363,7 @@ pub fn insert_files(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTime<U
 pub fn update_files(tx: &mut Tx, slate: i64, entries: &[&Entry], now: DateTime<Utc>) -> Result<()> {
     let statement = format!(
         "update files f set version = n.version, sha256 = n.sha256, size = n.size, media_type = n.media_type, \
-                is_text = n.is_text, authority = coalesce(n.authority, f.authority), \
+                data = case when f.sha256 = n.sha256 then f.data else n.data end, is_text = n.is_text, authority = coalesce(n.authority, f.authority), \
                 sensitive = coalesce(n.sensitive, f.sensitive), \
                 hidden = n.hidden or coalesce(n.sensitive, f.sensitive), \
                 revision = f.revision + (f.version = n.version)::int, updated_at = $3, \
@@ -497,7 +542,11 @@ pub fn relocate(
     Ok(())
 }
 
-pub fn delete(tx: &mut Tx, head: &Head, now: DateTime<Utc>) -> Result<()> {
+/// Takes a file away. Its contents stay, unless they are to be purged, which comes next.
+pub fn delete(tx: &mut Tx, head: &Head, purge: bool, now: DateTime<Utc>) -> Result<()> {
+    if !purge {
+        keep_contents(tx, &[head.id])?;
+    }
     sql_query("update file_ids set deleted_at = $3, hidden = $4 where tenant_id = $1 and id = $2")
         .bind::<BigInt, _>(tx.tenant())
         .bind::<BigInt, _>(head.id)

@@ -13,6 +13,9 @@ use crate::path::FilePath;
 /// The most bytes of one file.
 pub const MAX_CONTENTS: usize = 64 * 1024 * 1024;
 
+/// Contents of at most so many bytes are kept in the row of the file whose head they are; two such rows fit a page.
+pub const IN_ROW: usize = 3072;
+
 /// A file to write. What is `None` stays as it is, or takes its default where the file is new.
 #[derive(Debug, Clone)]
 pub struct Write {
@@ -83,6 +86,16 @@ impl<'a> Entry<'a> {
             .unwrap_or_else(|| media_type_of(write.path.name().as_str()));
         let sha256 = Sha256::digest(&write.contents).to_vec();
         Entry { write, folder, sha256, media_type, is_text, head, next: None }
+    }
+
+    /// The contents, where they are small enough for the row of the file.
+    pub(super) fn in_row(&self) -> Option<&'a [u8]> {
+        (self.write.contents.len() <= IN_ROW).then_some(&*self.write.contents)
+    }
+
+    /// The head whose contents these replace.
+    pub(super) fn replaced(&self) -> Option<&Head> {
+        self.head.as_ref().filter(|head| head.sha256 != self.sha256)
     }
 
     pub(super) fn settings_differ(&self) -> bool {

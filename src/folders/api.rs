@@ -17,7 +17,6 @@ use crate::http::page::{self, Page, PageQuery};
 use crate::http::query::Query;
 use crate::item::IndexEntry;
 use crate::path::FolderPath;
-use crate::slates;
 
 /// Registers the operations.
 pub fn configure(config: &mut ServiceConfig) {
@@ -137,10 +136,7 @@ async fn index(
     let (path, rows) = app
         .db
         .tenant(ctx.tenant, move |tx| {
-            let slate = slates::ops::get(tx, &ctx, &slate)?;
-            let folder = ops::get(tx, &slate, &path)?;
-            let rows = ops::index(tx, slate.id, folder.id, after.as_deref(), limit.rows())?;
-            Ok((folder.path, rows))
+            ops::index_at(tx, &ctx, &slate, &path, after.as_deref(), limit.rows())
         })
         .await?;
     let Page { items, next_cursor } = Page::cut(rows, limit, |last| last.name.clone());

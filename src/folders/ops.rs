@@ -13,7 +13,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Code, Error, Result};
 use crate::item::IndexEntry;
-use crate::passages;
+use crate::{metatags, passages};
 use crate::path::{FolderPath, MAX_LEVELS, MAX_PATH, has_spellings};
 use crate::precondition::Preconditions;
 use crate::slates::{self, Slate};
@@ -84,6 +84,33 @@ pub fn index(
 ) -> Result<Vec<IndexEntry>> {
     let rows = store::index(tx, slate_id, folder_id, after, limit, EXACT_FILES)?;
     Ok(rows.into_iter().map(|row| IndexEntry { name: row.name, size: row.size }).collect())
+}
+
+/// The same of the folder at `path`, which is found with it: the folder's path, and the page.
+///
+/// # Errors
+/// [`Code::NotFound`] for the slate or the folder.
+pub fn index_at(
+    tx: &mut Tx,
+    ctx: &Ctx,
+    slate: &str,
+    path: &FolderPath,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<(String, Vec<IndexEntry>)> {
+    ctx.slate(slate)?;
+    let mut found = None;
+    // No stored name holds a NUL, and a Postgres text cannot.
+    if !slate.contains('\0') {
+        found = store::index_at(tx, slate, path.as_str(), after, limit, EXACT_FILES)?;
+    }
+    if let Some((path, rows)) = found {
+        return Ok((path, rows.into_iter().map(|row| IndexEntry { name: row.name, size: row.size }).collect()));
+    }
+    let slate = slates::ops::get(tx, ctx, slate)?;
+    let folder = get(tx, &slate, path)?;
+    let entries = index(tx, slate.id, folder.id, after, limit)?;
+    Ok((folder.path, entries))
 }
 
 /// How Postgres makes a page of [`index`]: the JSON of `explain (analyze, buffers)`.
@@ -239,8 +266,9 @@ pub fn put(
     if folder.authority != new.authority || folder.sensitive != new.sensitive {
         store::set(tx, folder.id, new.authority.map(Authority::as_str), new.sensitive)?;
         if folder.sensitive != new.sensitive {
-            store::rehide(tx, Some(slate.id))?;
-            passages::ops::follow(tx, slate.home())?;
+            let tree = Tree::new(slate.id, path.as_str());
+            store::rehide(tx, &tree)?;
+            passages::ops::follow(tx, slate.home(), &tree.below, &tree.below)?;
         }
         (folder.authority, folder.sensitive) = (new.authority, new.sensitive);
     }
@@ -286,8 +314,9 @@ pub fn relocate(tx: &mut Tx, ctx: &Ctx, slate: &str, from: &FolderPath, to: &Fol
     let ensured = ensure(tx, &slate, &BTreeSet::from([parent.clone()]), ctx.now)?;
     let parent = ensured.folder(&parent)?;
     store::relocate(tx, &tree, &new_folder(to, parent.id), ctx.now)?;
-    store::rehide(tx, Some(slate.id))?;
-    passages::ops::follow(tx, slate.home())?;
+    let moved = Tree::new(slate.id, to.as_str());
+    store::rehide(tx, &moved)?;
+    passages::ops::follow(tx, slate.home(), &tree.below, &moved.below)?;
     Ok(store::find(tx, slate.id, to.as_str())?.ok_or_else(Error::not_found)?.into())
 }
 
@@ -336,13 +365,13 @@ pub fn delete_slate(
 }
 
 fn clear(tx: &mut Tx, ctx: &Ctx, tree: &Tree, purge: bool) -> Result<()> {
-    let files = store::delete_files(tx, tree, ctx.now)?;
+    if !purge {
+        metatags::ops::hold_writers(tx)?;
+    }
+    let files = store::delete_files(tx, tree, purge, ctx.now)?;
     passages::ops::forget(tx, &files)?;
     store::delete(tx, tree)?;
-    if purge {
-        store::purge(tx, &files)?;
-    }
-    Ok(())
+    if purge { self::purge(tx, &files) } else { Ok(()) }
 }
 
 /// Scrubs the bytes of all versions of these files, which must be deleted, where no other version has them.
@@ -350,6 +379,7 @@ fn clear(tx: &mut Tx, ctx: &Ctx, tree: &Tree, purge: bool) -> Result<()> {
 /// # Errors
 /// Those of the database.
 pub fn purge(tx: &mut Tx, files: &[i64]) -> Result<()> {
+    metatags::ops::hold_off_writers(tx)?;
     store::purge(tx, files)
 }
 
@@ -359,7 +389,8 @@ pub fn purge(tx: &mut Tx, files: &[i64]) -> Result<()> {
 /// # Errors
 /// Those of the database.
 pub fn rehide(tx: &mut Tx) -> Result<()> {
-    slates::ops::hold_all(tx)?;
-    store::rehide(tx, None)?;
+    for slate in slates::ops::hold_all(tx)? {
+        store::rehide(tx, &Tree::new(slate, ""))?;
+    }
     passages::ops::follow_all(tx)
 }

@@ -8,6 +8,7 @@ use diesel::{QueryableByName, sql_query};
 use crate::db::Tx;
 use crate::db::schema::folders;
 use crate::error::Result;
+use crate::path::Span;
 
 #[derive(Queryable, Selectable, QueryableByName)]
 #[diesel(table_name = folders)]
@@ -129,10 +130,10 @@ pub(super) fn insert(
     }
     let rows = sql_query(
         "insert into folders (tenant_id, slate_id, path, name, parent_id, created_at, hidden) \
-         select $1, $2, new.path, new.name, new.parent, $6, p.hidden or coalesce(new.path || '/' ~ s.deny_regex, false) \
-         from unnest($3, $4, $5) as new (path, name, parent) \
-         cross join lateral (select p.hidden from folders p where p.tenant_id = $1 and p.id = new.parent limit 1) as p \
-         join tenant_settings s on s.tenant_id = $1 \
+         select $1, $2, new.path, new.name, new.parent, $6, \
+                (select p.hidden from folders p where p.tenant_id = $1 and p.id = new.parent) \
+                    or coalesce(new.path || '/' ~ s.deny_regex, false) \
+         from unnest($3, $4, $5) as new (path, name, parent) join tenant_settings s on s.tenant_id = $1 \
          returning id, path, authority, sensitive, hidden, created_at",
     )
     .bind::<BigInt, _>(tx.tenant())
@@ -152,18 +153,17 @@ pub(super) fn set(tx: &mut Tx, id: i64, authority: Option<&str>, sensitive: bool
     Ok(())
 }
 
-/// The part of a tree that an operation is about: a folder and all below it. The bounds are those of the paths below.
+/// The part of a tree that an operation is about: a folder and all below it.
 pub(super) struct Tree<'a> {
     pub slate: i64,
     pub path: &'a str,
-    pub from: String,
-    pub to: String,
+    /// The paths of what lies below.
+    pub below: Span,
 }
 
 impl<'a> Tree<'a> {
     pub fn new(slate: i64, path: &'a str) -> Tree<'a> {
-        // '0' is the character after '/'.
-        Tree { slate, path, from: format!("{path}/"), to: format!("{path}0") }
+        Tree { slate, path, below: Span::below(path) }
     }
 }
 
@@ -183,32 +183,35 @@ pub(super) fn extent(tx: &mut Tx, tree: &Tree) -> Result<Extent> {
     let row = sql_query(
         "select count(*) = 0 as empty, coalesce(max(octet_length(path)), 0)::bigint as bytes, \
                 coalesce(max(array_length(string_to_array(path, '/'), 1)), 0)::bigint as levels \
-         from (select path from files where tenant_id = $1 and slate_id = $2 and path >= $3 and path < $4 \
+         from (select path from files where tenant_id = $1 and slate_id = $2 and path >= $3 and ($4 is null or path < $4) \
                union all \
-               select path from folders where tenant_id = $1 and slate_id = $2 and path >= $3 and path < $4) as below",
+               select path from folders where tenant_id = $1 and slate_id = $2 and path >= $3 and ($4 is null or path < $4)) as below",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<BigInt, _>(tree.slate)
-    .bind::<Text, _>(&tree.from)
-    .bind::<Text, _>(&tree.to)
+    .bind::<Text, _>(&tree.below.from)
+    .bind::<Nullable<Text>, _>(&tree.below.beyond)
     .get_result(tx.conn())?;
     Ok(row)
 }
 
-/// Moves a folder, and writes a new version of every file below at its new path.
+/// Moves a folder, and writes a new version of every file below at its new path. New paths are made in a part of the
+/// statement that is materialized: an index is not asked for what is made of a column.
 pub(super) fn relocate(tx: &mut Tx, tree: &Tree, to: &NewFolder, now: DateTime<Utc>) -> Result<()> {
     let moved = "$5 || substr(x.path, char_length($6) + 1)";
-    let bound = "x.tenant_id = $1 and x.slate_id = $2 and x.path >= $3 and x.path < $4";
+    let bound = "x.tenant_id = $1 and x.slate_id = $2 and x.path >= $3 and ($4 is null or x.path < $4)";
     let statements = [
         format!("update folders x set path = {moved} where {bound}"),
         format!(
-            "insert into file_versions (tenant_id, slate_id, path, version, file_id, sha256, size, media_type, is_text, \
+            "with m as materialized (select x.id, x.version, {moved} as path from files x where {bound}) \
+             insert into file_versions (tenant_id, slate_id, path, version, file_id, sha256, size, media_type, is_text, \
                                         source_modified_at, source_version, created_at) \
-             select $1, $2, m.path, greatest(m.version, coalesce((select max(o.version) from file_versions o \
-                        where o.tenant_id = $1 and o.slate_id = $2 and o.path = m.path), 0)) + 1, \
+             select v.tenant_id, $2, m.path, greatest(m.version, coalesce((select o.version from file_versions o \
+                        where o.tenant_id = $1 and o.slate_id = $2 and o.path = m.path \
+                        order by o.version desc limit 1), 0)) + 1, \
                     v.file_id, v.sha256, v.size, v.media_type, v.is_text, v.source_modified_at, v.source_version, $7 \
-             from (select x.id, x.version, {moved} as path from files x where {bound}) as m \
-             join file_versions v on v.tenant_id = $1 and v.file_id = m.id and v.version = m.version"
+             from m cross join lateral (select * from file_versions v \
+                 where v.tenant_id = $1 and v.file_id = m.id and v.version = m.version limit 1) as v"
         ),
         format!(
             "update files x set path = {moved}, updated_at = $7, (version, modified_at) = ( \
@@ -221,8 +224,8 @@ pub(super) fn relocate(tx: &mut Tx, tree: &Tree, to: &NewFolder, now: DateTime<U
         sql_query(statement)
             .bind::<BigInt, _>(tx.tenant())
             .bind::<BigInt, _>(tree.slate)
-            .bind::<Text, _>(&tree.from)
-            .bind::<Text, _>(&tree.to)
+            .bind::<Text, _>(&tree.below.from)
+            .bind::<Nullable<Text>, _>(&tree.below.beyond)
             .bind::<Text, _>(to.path)
             .bind::<Text, _>(tree.path)
             .bind::<Timestamptz, _>(now)
@@ -236,30 +239,36 @@ pub(super) fn relocate(tx: &mut Tx, tree: &Tree, to: &NewFolder, now: DateTime<U
     Ok(())
 }
 
-/// Takes all files below out of every listing and query, and gives their numbers.
-pub(super) fn delete_files(tx: &mut Tx, tree: &Tree, now: DateTime<Utc>) -> Result<Vec<i64>> {
-    let whole = tree.path.is_empty();
-    let rows: Vec<IdRow> = sql_query(
-        "update file_ids i set deleted_at = $6, hidden = f.hidden from files f where i.tenant_id = $1 and f.tenant_id = $1 and i.id = f.id \
-             and f.slate_id = $2 and ($5 or (f.path >= $3 and f.path < $4)) returning i.id",
-    )
+/// Takes all files below out of every listing and query, and gives their numbers. Contents in the rows of the files are kept
+/// for their versions, unless they are to be purged, which comes next.
+pub(super) fn delete_files(tx: &mut Tx, tree: &Tree, purge: bool, now: DateTime<Utc>) -> Result<Vec<i64>> {
+    let below = "tenant_id = $1 and slate_id = $2 and path >= $3 and ($4 is null or path < $4)";
+    let rows: Vec<IdRow> = sql_query(format!(
+        "with gone as materialized (select id, hidden from files where {below}) \
+         update file_ids i set deleted_at = $5, hidden = gone.hidden from gone \
+         where i.tenant_id = $1 and i.id = gone.id returning i.id"
+    ))
     .bind::<BigInt, _>(tx.tenant())
     .bind::<BigInt, _>(tree.slate)
-    .bind::<Text, _>(&tree.from)
-    .bind::<Text, _>(&tree.to)
-    .bind::<Bool, _>(whole)
+    .bind::<Text, _>(&tree.below.from)
+    .bind::<Nullable<Text>, _>(&tree.below.beyond)
     .bind::<Timestamptz, _>(now)
     .load(tx.conn())?;
-    for table in ["file_tags", "files"] {
-        sql_query(format!(
-            "delete from {table} where tenant_id = $1 and slate_id = $2 and ($5 or (path >= $3 and path < $4))"
-        ))
-        .bind::<BigInt, _>(tx.tenant())
-        .bind::<BigInt, _>(tree.slate)
-        .bind::<Text, _>(&tree.from)
-        .bind::<Text, _>(&tree.to)
-        .bind::<Bool, _>(whole)
-        .execute(tx.conn())?;
+    let statements = [
+        format!(
+            "insert into blobs (tenant_id, sha256, data) select distinct on (sha256) tenant_id, sha256, data from files \
+             where {below} and data is not null order by sha256 on conflict do nothing"
+        ),
+        format!("delete from file_tags where {below}"),
+        format!("delete from files where {below}"),
+    ];
+    for statement in statements.iter().skip(usize::from(purge)) {
+        sql_query(statement)
+            .bind::<BigInt, _>(tx.tenant())
+            .bind::<BigInt, _>(tree.slate)
+            .bind::<Text, _>(&tree.below.from)
+            .bind::<Nullable<Text>, _>(&tree.below.beyond)
+            .execute(tx.conn())?;
     }
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
@@ -268,12 +277,12 @@ pub(super) fn delete_files(tx: &mut Tx, tree: &Tree, now: DateTime<Utc>) -> Resu
 pub(super) fn delete(tx: &mut Tx, tree: &Tree) -> Result<()> {
     sql_query(
         "delete from folders where tenant_id = $1 and slate_id = $2 \
-         and ($5 = '' or path = $5 or (path >= $3 and path < $4))",
+         and (path = $5 or path >= $3 and ($4 is null or path < $4))",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<BigInt, _>(tree.slate)
-    .bind::<Text, _>(&tree.from)
-    .bind::<Text, _>(&tree.to)
+    .bind::<Text, _>(&tree.below.from)
+    .bind::<Nullable<Text>, _>(&tree.below.beyond)
     .bind::<Text, _>(tree.path)
     .execute(tx.conn())?;
     Ok(())
@@ -291,31 +300,39 @@ pub(super) fn purge(tx: &mut Tx, files: &[i64]) -> Result<()> {
     Ok(())
 }
 
-/// Sets every `hidden` anew, in one slate or in all of the tenant's.
-pub(super) fn rehide(tx: &mut Tx, slate: Option<i64>) -> Result<()> {
+/// Sets `hidden` anew of a folder and of all below it, from the top down: a folder is hidden where the one above is, where it
+/// is marked, or where the tenant's globs deny it.
+pub(super) fn rehide(tx: &mut Tx, tree: &Tree) -> Result<()> {
     let statements = [
-        "with marked as materialized (select f.slate_id, f.path from folders f, tenant_settings s \
-             where f.tenant_id = $1 and s.tenant_id = $1 and ($2 is null or f.slate_id = $2) \
-               and (f.sensitive or coalesce(f.path || '/' ~ s.deny_regex, false))), \
-         right_now as (select f.id, exists (select from marked m where m.slate_id = f.slate_id \
-                 and (m.path = '' or f.path = m.path or starts_with(f.path, m.path || '/'))) as hidden \
-             from folders f where f.tenant_id = $1 and ($2 is null or f.slate_id = $2)) \
-         update folders f set hidden = n.hidden from right_now n \
-         where f.tenant_id = $1 and f.id = n.id and f.hidden <> n.hidden",
-        "update files f set hidden = n.hidden from ( \
-             select f.id, f.sensitive or d.hidden or coalesce(f.path ~ s.deny_regex, false) as hidden \
-             from files f join folders d on d.tenant_id = $1 and d.id = f.folder_id \
-             join tenant_settings s on s.tenant_id = $1 \
-             where f.tenant_id = $1 and ($2 is null or f.slate_id = $2)) as n \
-         where f.tenant_id = $1 and f.id = n.id and f.hidden <> n.hidden",
-        "update file_tags t set hidden = f.hidden from files f \
-         where t.tenant_id = $1 and f.tenant_id = $1 and t.slate_id = f.slate_id and t.path = f.path \
-           and ($2 is null or f.slate_id = $2) and t.hidden <> f.hidden",
+        "with recursive s as materialized (select deny_regex from tenant_settings where tenant_id = $1), \
+         down as ( \
+             select f.id, coalesce(above.hidden, false) or f.sensitive \
+                    or coalesce(f.path || '/' ~ (select deny_regex from s), false) as hidden \
+             from folders f left join folders above on above.tenant_id = $1 and above.id = f.parent_id \
+             where f.tenant_id = $1 and f.slate_id = $2 and f.path = $5 and $3 is not null and coalesce($4, '') is not null \
+             union all \
+             select f.id, down.hidden or f.sensitive or coalesce(f.path || '/' ~ (select deny_regex from s), false) \
+             from down join folders f on f.tenant_id = $1 and f.parent_id = down.id) \
+         update folders f set hidden = down.hidden from down \
+         where f.tenant_id = $1 and f.id = down.id and f.hidden <> down.hidden",
+        "with dirs as materialized (select id, hidden from folders where tenant_id = $1 and slate_id = $2 \
+             and (path = $5 or path >= $3 and ($4 is null or path < $4))) \
+         update files f set hidden = not f.hidden from dirs d, tenant_settings s \
+         where f.tenant_id = $1 and f.slate_id = $2 and f.path >= $3 and ($4 is null or f.path < $4) \
+           and d.id = f.folder_id and s.tenant_id = $1 \
+           and (f.sensitive or d.hidden or coalesce(f.path ~ s.deny_regex, false)) <> f.hidden",
+        "update file_tags t set hidden = f.hidden from (select path, hidden from files where tenant_id = $1 \
+             and slate_id = $2 and path >= $3 and ($4 is null or path < $4) and $5 is not null) as f \
+         where t.tenant_id = $1 and t.slate_id = $2 and t.path >= $3 and ($4 is null or t.path < $4) \
+           and t.path = f.path and t.hidden <> f.hidden",
     ];
     for statement in statements {
         sql_query(statement)
             .bind::<BigInt, _>(tx.tenant())
-            .bind::<Nullable<BigInt>, _>(slate)
+            .bind::<BigInt, _>(tree.slate)
+            .bind::<Text, _>(&tree.below.from)
+            .bind::<Nullable<Text>, _>(&tree.below.beyond)
+            .bind::<Text, _>(tree.path)
             .execute(tx.conn())?;
     }
     Ok(())
@@ -330,24 +347,23 @@ pub(super) struct EntryRow {
     pub size: Option<i64>,
 }
 
-/// What lies directly in a folder, in the byte order of what an index prints. Two ordered scans are merged; the sum of a
-/// folder stops counting past `$6` files.
-const INDEX: &str = "with entries as materialized ( \
-         (select f.name, f.size, null::text as path from files f \
-           where f.tenant_id = $1 and f.folder_id = $3 and not f.hidden and ($4 is null or f.name > $4) \
-           order by f.name limit $5) \
+/// What lies directly in the folder `here`, in the byte order of what an index prints. Two ordered scans are merged; the
+/// sum of a folder stops counting past `$6` files. The bounds of what lies below one are columns that are made beforehand,
+/// and null for a file: what an index is to find must be a plain column.
+const INDEX: &str = "entries as materialized ( \
+         (select f.name, f.size, null::text as first, null::text as beyond from files f \
+           where f.tenant_id = $1 and f.folder_id = (select id from here) and not f.hidden \
+             and ($4 is null or f.name > $4) order by f.name limit $5) \
          union all \
-         (select d.entry, null, d.path from folders d \
-           where d.tenant_id = $1 and d.parent_id = $3 and not d.hidden and ($4 is null or d.entry > $4) \
-           order by d.entry limit $5) \
-         order by 1 limit $5) \
-     select e.name, case when e.path is null then e.size else s.size end as size \
-     from entries e \
-     left join lateral ( \
-         select case when count(*) <= $6 then coalesce(sum(b.size), 0)::bigint end as size \
-         from (select f.size from files f where f.tenant_id = $1 and f.slate_id = $2 and f.path >= e.path || '/' \
-                  and f.path < e.path || '0' and not f.hidden limit $6 + 1) as b) as s on e.path is not null \
-     order by e.name";
+         (select d.entry, null, d.path || '/', d.path || '0' from folders d \
+           where d.tenant_id = $1 and d.parent_id = (select id from here) and not d.hidden \
+             and ($4 is null or d.entry > $4) order by d.entry limit $5) \
+         order by 1 limit $5), \
+     sized as (select e.name, case when e.first is null then e.size else s.size end as size from entries e \
+         left join lateral ( \
+             select case when count(*) <= $6 then coalesce(sum(b.size), 0)::bigint end as size \
+             from (select f.size from files f where f.tenant_id = $1 and f.slate_id = (select slate_id from here) \
+                      and f.path >= e.first and f.path < e.beyond and not f.hidden limit $6 + 1) as b) as s on true) ";
 
 fn load_index<T: QueryableByName<diesel::pg::Pg> + 'static>(
     tx: &mut Tx,
@@ -357,14 +373,17 @@ fn load_index<T: QueryableByName<diesel::pg::Pg> + 'static>(
     limit: i64,
     exact: i64,
 ) -> Result<Vec<T>> {
-    let rows = sql_query(statement)
-        .bind::<BigInt, _>(tx.tenant())
-        .bind::<BigInt, _>(slate)
-        .bind::<BigInt, _>(folder)
-        .bind::<Nullable<Text>, _>(after)
-        .bind::<BigInt, _>(limit)
-        .bind::<BigInt, _>(exact)
-        .load(tx.conn())?;
+    let rows = sql_query(format!(
+        "{statement} with here as materialized (select $2 as slate_id, $3 as id), {INDEX} \
+         select name, size from sized order by name"
+    ))
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(slate)
+    .bind::<BigInt, _>(folder)
+    .bind::<Nullable<Text>, _>(after)
+    .bind::<BigInt, _>(limit)
+    .bind::<BigInt, _>(exact)
+    .load(tx.conn())?;
     Ok(rows)
 }
 
@@ -377,7 +396,45 @@ pub(super) fn index(
     limit: i64,
     exact: i64,
 ) -> Result<Vec<EntryRow>> {
-    load_index(tx, INDEX, (slate, folder), after, limit, exact)
+    load_index(tx, "", (slate, folder), after, limit, exact)
+}
+
+#[derive(QueryableByName)]
+struct PlacedEntryRow {
+    #[diesel(sql_type = Text)]
+    path: String,
+    #[diesel(sql_type = Nullable<Text>)]
+    name: Option<String>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    size: Option<i64>,
+}
+
+/// The same of the folder at this very path, found in the same statement, unless it is hidden or not there: its path and
+/// the page.
+pub(super) fn index_at(
+    tx: &mut Tx,
+    slate: &str,
+    path: &str,
+    after: Option<&str>,
+    limit: i64,
+    exact: i64,
+) -> Result<Option<(String, Vec<EntryRow>)>> {
+    let rows: Vec<PlacedEntryRow> = sql_query(format!(
+        "with here as materialized (select d.slate_id, d.id, d.path from slates s \
+             join folders d on d.tenant_id = $1 and d.slate_id = s.id and d.path = $3 and not d.hidden \
+             where s.tenant_id = $1 and s.name = $2 and s.deleted_at is null), {INDEX} \
+         select here.path, e.name, e.size from here left join sized e on true order by e.name"
+    ))
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<Text, _>(slate)
+    .bind::<Text, _>(path)
+    .bind::<Nullable<Text>, _>(after)
+    .bind::<BigInt, _>(limit)
+    .bind::<BigInt, _>(exact)
+    .load(tx.conn())?;
+    let found = rows.first().map(|row| row.path.clone());
+    let entries = rows.into_iter().filter_map(|row| Some(EntryRow { name: row.name?, size: row.size }));
+    Ok(found.map(|path| (path, entries.collect())))
 }
 
 #[derive(QueryableByName)]
@@ -395,7 +452,7 @@ pub(super) fn explain_index(
     limit: i64,
     exact: i64,
 ) -> Result<Vec<serde_json::Value>> {
-    let statement = format!("explain (analyze, buffers, format json) {INDEX}");
-    let rows: Vec<PlanRow> = load_index(tx, &statement, (slate, folder), after, limit, exact)?;
+    let explain = "explain (analyze, buffers, format json)";
+    let rows: Vec<PlanRow> = load_index(tx, explain, (slate, folder), after, limit, exact)?;
     Ok(rows.into_iter().map(|row| row.plan).collect())
 }

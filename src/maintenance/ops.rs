@@ -43,6 +43,7 @@ pub fn purge_expired(tx: &mut Tx, now: DateTime<Utc>) -> Result<usize> {
     tx.without_timeout()?;
     let expired = store::expired_versions(tx, now, BATCH as i64)?;
     if !expired.is_empty() {
+        metatags::ops::hold_off_writers(tx)?;
         store::purge(tx, &expired)?;
     }
     Ok(expired.len())

@@ -26,6 +26,13 @@ struct TermRow {
     id: i64,
 }
 
+/// A statement of its own: the next ones see what was taken away before the lock was held.
+pub fn hold_writers(tx: &mut Tx, shared: bool) -> Result<()> {
+    let lock = if shared { "pg_advisory_xact_lock_shared" } else { "pg_advisory_xact_lock" };
+    sql_query(format!("select {lock}($1)")).bind::<BigInt, _>(lock_key(tx.tenant())).execute(tx.conn())?;
+    Ok(())
+}
+
 /// The number of each term, making those that the dictionary lacks. New ones are made in sorted order, so that two
 /// writers of the same terms wait for each other rather than deadlock.
 ///
@@ -35,10 +42,6 @@ pub fn intern<'a>(tx: &mut Tx, terms: &BTreeSet<Term<'a>>) -> Result<HashMap<Ter
     if terms.is_empty() {
         return Ok(HashMap::new());
     }
-    // A statement of its own: the next ones see what was dropped before it was held.
-    sql_query("select pg_advisory_xact_lock_shared($1)")
-        .bind::<BigInt, _>(lock_key(tx.tenant()))
-        .execute(tx.conn())?;
     let keys: BTreeSet<&str> = terms.iter().map(|term| term.key).collect();
     let keys = intern_keys(tx, &keys.into_iter().collect::<Vec<_>>())?;
     let mut known = HashMap::with_capacity(terms.len());
@@ -94,10 +97,11 @@ fn find<'a>(
 ) -> Result<()> {
     let (key_ids, kinds, digests) = columns(keys, terms);
     let rows: Vec<TermRow> = sql_query(
-        "select asked.place, t.id \
-         from unnest($2, $3, $4) with ordinality as asked (key_id, kind, digest, place) \
+        "with asked as materialized (select key_id, kind::\"char\" as kind, digest, place \
+             from unnest($2, $3, $4) with ordinality as asked (key_id, kind, digest, place)) \
+         select asked.place, t.id from asked \
          cross join lateral (select t.id from tag_terms t where t.tenant_id = $1 and t.key_id = asked.key_id \
-             and t.kind = asked.kind::\"char\" and t.digest = asked.digest limit 1) as t",
+             and t.kind = asked.kind and t.digest = asked.digest limit 1) as t",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<Array<BigInt>, _>(key_ids)

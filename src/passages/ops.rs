@@ -9,6 +9,7 @@ use super::terms::{self, Counted};
 use crate::authority::Authority;
 use crate::db::Tx;
 use crate::error::{Error, Result};
+use crate::path::Span;
 
 /// Files that are looked for at a time when those that lack passages are cut.
 const BATCH: i64 = 500;
@@ -120,25 +121,31 @@ pub fn renew(tx: &mut Tx, home: Home<'_>, files: &[i64]) -> Result<()> {
     fill(tx, home, Some(files))
 }
 
-/// Follows what happened to many files of a slate at once: they were moved with their folder, hidden or shown.
+/// Follows what happened to many files of a slate at once: they were hidden or shown, or moved from one span of paths to
+/// another.
 ///
 /// # Errors
 /// Those of the database.
-pub fn follow(tx: &mut Tx, home: Home<'_>) -> Result<()> {
-    if !are_kept(tx, home.name)? {
-        return Ok(());
+pub fn follow(tx: &mut Tx, home: Home<'_>, from: &Span, to: &Span) -> Result<()> {
+    for root in store::roots(tx, home.name)? {
+        if from != to {
+            store::move_along(tx, &root, from)?;
+        }
+        store::drop_stale(tx, &root, to)?;
+        fill_root(tx, home, &root, None, to)?;
     }
-    store::drop_stale(tx, home.id, home.name)?;
-    fill(tx, home, None)
+    Ok(())
 }
 
-/// The same for all of the tenant's slates.
+/// The same for all files of all of the tenant's slates, which were hidden or shown.
 ///
 /// # Errors
 /// Those of the database.
 pub fn follow_all(tx: &mut Tx) -> Result<()> {
     for slate in store::slates(tx)? {
-        follow(tx, Home { id: slate.id, name: &slate.name, language: &slate.language })?;
+        let home = Home { id: slate.id, name: &slate.name, language: &slate.language };
+        let all = Span::default();
+        follow(tx, home, &all, &all)?;
     }
     Ok(())
 }
@@ -175,13 +182,15 @@ pub fn set_roots(tx: &mut Tx, slate: &str, home: Option<Home<'_>>, folders: &[St
 
 /// Cuts the files that are to have passages and have none.
 fn fill(tx: &mut Tx, home: Home<'_>, files: Option<&[i64]>) -> Result<()> {
-    store::roots(tx, home.name)?.iter().try_for_each(|root| fill_root(tx, home, root, files))
+    let roots = store::roots(tx, home.name)?;
+    roots.iter().try_for_each(|root| fill_root(tx, home, root, files, &Span::default()))
 }
 
-fn fill_root(tx: &mut Tx, home: Home<'_>, root: &Root, files: Option<&[i64]>) -> Result<()> {
-    let mut after = if root.path.is_empty() { String::new() } else { format!("{}/", root.path) };
+/// The same of one root, at these paths.
+fn fill_root(tx: &mut Tx, home: Home<'_>, root: &Root, files: Option<&[i64]>, at: &Span) -> Result<()> {
+    let mut left = Span::below(&root.path).and(at);
     loop {
-        let mut missing = store::missing(tx, home.id, root, files, &after, BATCH)?;
+        let mut missing = store::missing(tx, home.id, root.id, files, &left, BATCH)?;
         // One at least, and no more than is to be in memory.
         let mut bytes = 0;
         let fit = missing.iter().take_while(|file| {
@@ -192,12 +201,17 @@ fn fill_root(tx: &mut Tx, home: Home<'_>, root: &Root, files: Option<&[i64]>) ->
         let fit = fit.count();
         missing.truncate(fit);
         let Some(last) = missing.last() else { return Ok(()) };
-        after.clone_from(&last.path);
-        let hashes: Vec<&[u8]> = missing.iter().map(|file| &file.sha256[..]).collect();
-        let contents: HashMap<Vec<u8>, Vec<u8>> = store::contents(tx, &hashes)?.into_iter().collect();
+        // What is behind the last path is not read again.
+        left.from = format!("{}\u{1}", last.path);
+        let apart = missing.iter().filter(|file| file.data.is_none());
+        let hashes: Vec<&[u8]> = apart.map(|file| &file.sha256[..]).collect();
+        let mut contents: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
+        if !hashes.is_empty() {
+            contents.extend(store::contents(tx, &hashes)?);
+        }
         let mut cuts = Vec::with_capacity(missing.len());
         for file in &missing {
-            let contents = contents.get(&file.sha256).map(Vec::as_slice).unwrap_or_default();
+            let contents = file.data.as_ref().or(contents.get(&file.sha256)).map(Vec::as_slice).unwrap_or_default();
             let text = std::str::from_utf8(contents).map_err(Error::internal)?;
             cuts.push((file, text, cut(text, &file.media_type)));
         }

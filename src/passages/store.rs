@@ -7,6 +7,7 @@ use diesel::{QueryableByName, sql_query};
 use super::terms::{Counted, MAX_PASSAGES, MAX_WORDS, Plan, query};
 use crate::db::Tx;
 use crate::error::Result;
+use crate::path::Span;
 
 /// Text as it is split into words: `a/b` and `a-1` would be one word each, a file's name and a number.
 fn split(text: &str) -> String {
@@ -184,25 +185,37 @@ pub(super) fn slates(tx: &mut Tx) -> Result<Vec<SlateRow>> {
     Ok(rows)
 }
 
-/// Deletes the passages of the slate's files that are to have none any more, and has the others say where their file is.
-pub(super) fn drop_stale(tx: &mut Tx, slate: i64, name: &str) -> Result<()> {
-    let statements = [
-        "delete from passages p using passage_roots r \
-         where p.tenant_id = $1 and r.tenant_id = $1 and r.slate = $3 and p.root_id = r.id and not exists ( \
-             select from files f where f.tenant_id = $1 and f.id = p.file_id and f.slate_id = $2 \
-                and f.is_text and not f.hidden \
-                and (r.path = '' or f.path >= r.path || '/' and f.path < r.path || '0'))",
-        "update passages p set path = f.path from files f, passage_roots r \
-         where p.tenant_id = $1 and r.tenant_id = $1 and r.slate = $3 and p.root_id = r.id \
-           and f.tenant_id = $1 and f.slate_id = $2 and f.id = p.file_id and f.path <> p.path",
-    ];
-    for statement in statements {
-        sql_query(statement)
-            .bind::<BigInt, _>(tx.tenant())
-            .bind::<BigInt, _>(slate)
-            .bind::<Text, _>(name)
-            .execute(tx.conn())?;
-    }
+/// Has passages of a root whose paths were in `span` say where their files are now.
+pub(super) fn move_along(tx: &mut Tx, root: &Root, span: &Span) -> Result<()> {
+    sql_query(
+        "update passages p set path = f.path from files f \
+         where p.tenant_id = $1 and p.root_id = $2 and p.path >= $3 and ($4 is null or p.path < $4) \
+           and f.tenant_id = $1 and f.id = p.file_id and f.path <> p.path",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(root.id)
+    .bind::<Text, _>(&span.from)
+    .bind::<Nullable<Text>, _>(&span.beyond)
+    .execute(tx.conn())?;
+    Ok(())
+}
+
+/// Deletes the passages of a root whose paths are in `span` and whose files are to have none any more: they are hidden, no
+/// text, or not below the root.
+pub(super) fn drop_stale(tx: &mut Tx, root: &Root, span: &Span) -> Result<()> {
+    let below = Span::below(&root.path);
+    sql_query(
+        "delete from passages p where p.tenant_id = $1 and p.root_id = $2 and p.path >= $3 and ($4 is null or p.path < $4) \
+         and (p.path < $5 or $6 is not null and p.path >= $6 \
+              or (select f.hidden or not f.is_text from files f where f.tenant_id = $1 and f.id = p.file_id))",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(root.id)
+    .bind::<Text, _>(&span.from)
+    .bind::<Nullable<Text>, _>(&span.beyond)
+    .bind::<Text, _>(below.from)
+    .bind::<Nullable<Text>, _>(below.beyond)
+    .execute(tx.conn())?;
     Ok(())
 }
 
@@ -219,33 +232,38 @@ pub(super) struct Missing {
     pub size: i64,
     #[diesel(sql_type = Binary)]
     pub sha256: Vec<u8>,
+    /// The contents, where they are in the row.
+    #[diesel(sql_type = Nullable<Binary>)]
+    pub data: Option<Vec<u8>>,
 }
 
-/// Files below a root that are to have passages and have none, after a path that lies below it, in order, at most `limit`;
-/// only `files`, where they are given. A page goes on in the index by path: what is behind it is not read again.
+/// Files of a slate with paths in `span` that are to have passages of a root and have none, in order, at most `limit`; only
+/// `files`, where they are given. Whether a file has passages is looked up by the file: by the root, all would be read.
 pub(super) fn missing(
     tx: &mut Tx,
     slate: i64,
-    root: &Root,
+    root: i64,
     files: Option<&[i64]>,
-    after: &str,
+    span: &Span,
     limit: i64,
 ) -> Result<Vec<Missing>> {
-    let beyond = (!root.path.is_empty()).then(|| format!("{}0", root.path));
-    let rows = sql_query(
-        "select f.id as file_id, f.path, f.media_type, f.size, f.sha256 from files f \
-         where f.tenant_id = $1 and f.slate_id = $2 and f.path > $3 and ($4 is null or f.path < $4) \
+    let from = match files {
+        Some(_) => "(select * from files where tenant_id = $1 and id = any($5) offset 0)",
+        None => "files",
+    };
+    let rows = sql_query(format!(
+        "select f.id as file_id, f.path, f.media_type, f.size, f.sha256, f.data from {from} f \
+         where f.tenant_id = $1 and f.slate_id = $2 and f.path >= $3 and ($4 is null or f.path < $4) \
            and f.is_text and not f.hidden and f.size > 0 and ($5 is null or f.id = any($5)) \
-           and (select p.file_id from passages p \
-                where p.tenant_id = $1 and p.root_id = $6 and p.file_id = f.id limit 1) is null \
-         order by f.path limit $7",
-    )
+           and $6 <> all(array(select p.root_id from passages p where p.tenant_id = $1 and p.file_id = f.id)) \
+         order by f.path limit $7"
+    ))
     .bind::<BigInt, _>(tx.tenant())
     .bind::<BigInt, _>(slate)
-    .bind::<Text, _>(after)
-    .bind::<Nullable<Text>, _>(beyond)
+    .bind::<Text, _>(&span.from)
+    .bind::<Nullable<Text>, _>(&span.beyond)
     .bind::<Nullable<Array<BigInt>>, _>(files)
-    .bind::<BigInt, _>(root.id)
+    .bind::<BigInt, _>(root)
     .bind::<BigInt, _>(limit)
     .load(tx.conn())?;
     Ok(rows)

@@ -8,6 +8,7 @@ use super::citation::reference;
 use super::contract::{ItemRecord, contract};
 use super::record::{self, Item, Kind, Record};
 use super::store::{self, End, Stored};
+pub use super::store::Contents;
 use crate::ctx::{Ctx, Scope};
 use crate::db::Tx;
 use crate::error::{Error, Result};
@@ -52,10 +53,9 @@ pub struct NewRecord<'a> {
 /// A record that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
-    /// Its id; item n of it, from 1, is [`provenance_id`](record::provenance_id)`(id, n)`.
-    pub id: Uuid,
-    /// Its position, which is the length of its chain now.
-    pub position: i64,
+    /// The record. Item n of it, from 1, is [`provenance_id`](record::provenance_id)`(id, n)`; its position is the length
+    /// of its chain now.
+    pub record: Record,
     /// Its hash, which is the end of its chain now.
     pub hash: Vec<u8>,
 }
@@ -85,7 +85,7 @@ pub fn record(tx: &mut Tx, ctx: &Ctx, new: NewRecord<'_>) -> Result<Recorded> {
     };
     let hash = record::hash(&record)?;
     store::insert(tx, &record, &hash)?;
-    Ok(Recorded { id: record.id, position: record.position, hash })
+    Ok(Recorded { record, hash })
 }
 
 /// A record with all its items, for the feature that wrote it and has checked who asks.
@@ -312,12 +312,13 @@ pub fn verify_alone(tx: &mut Tx, after: Option<Uuid>) -> Result<Verified<Uuid>> 
     Ok(found)
 }
 
-/// Hashes stored contents anew, those after the hash `after`, whoever was shown them.
+/// Hashes stored contents anew, those after a place, whoever was shown them.
 ///
 /// # Errors
 /// Those of the database.
-pub fn verify_contents(tx: &mut Tx, after: Option<&[u8]>) -> Result<Verified<Vec<u8>>> {
-    let looked = store::check_contents(tx, after.unwrap_or_default(), BATCH)?;
+pub fn verify_contents(tx: &mut Tx, after: Option<&Contents>) -> Result<Verified<Contents>> {
+    let after = after.unwrap_or(&Contents::Row(0));
+    let looked = store::check_contents(tx, after, BATCH)?;
     let mut problems = Vec::new();
     for hash in looked.altered {
         for row in store::versions_of(tx, &hash)? {
@@ -326,5 +327,10 @@ pub fn verify_contents(tx: &mut Tx, after: Option<&[u8]>) -> Result<Verified<Vec
             problems.push(Problem { record_id: None, position: None, detail });
         }
     }
-    Ok(Verified { next: looked.last, count: looked.count, problems })
+    let next = match (after, looked.file, looked.hash) {
+        (_, Some(file), _) => Some(Contents::Row(file)),
+        (Contents::Row(_), None, _) => Some(Contents::Hash(Vec::new())),
+        (Contents::Hash(_), None, hash) => hash.map(Contents::Hash),
+    };
+    Ok(Verified { next, count: looked.count, problems })
 }

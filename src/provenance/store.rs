@@ -260,7 +260,8 @@ pub(super) fn held(
          from provenance_items i \
          left join file_ids d on d.tenant_id = $1 and d.id = i.file_id \
          left join slates s on s.tenant_id = $1 and s.id = d.slate_id \
-         left join blobs b on b.tenant_id = $1 and b.sha256 = i.sha256 and i.is_text and i.status = 1 \
+         left join version_contents b on b.tenant_id = $1 and b.file_id = i.file_id and b.version = i.version \
+              and i.is_text and i.status = 1 \
          left join lateral (select convert_from(b.data, 'UTF8') as text) as c on true \
          left join lateral (select length(c.text) - length(replace(c.text, E'\\n', '')) \
                 + (right(c.text, 1) not in ('', E'\\n'))::int::bigint as lines) as t on true \
@@ -370,7 +371,7 @@ pub(super) fn altered(tx: &mut Tx, record: Uuid) -> Result<Vec<AlteredRow>> {
          from provenance p cross join lateral unnest(p.file_ids, p.versions) as i (file_id, version)
          join file_versions v on v.tenant_id = $1 and v.file_id = i.file_id and v.version = i.version
          join slates s on s.tenant_id = $1 and s.id = v.slate_id
-         join blobs b on b.tenant_id = $1 and b.sha256 = v.blob
+         join version_contents b on b.tenant_id = $1 and b.file_id = i.file_id and b.version = i.version
          where p.tenant_id = $1 and p.id = $2 and sha256(b.data) <> v.sha256 order by v.path, v.version",
     )
     .bind::<BigInt, _>(tx.tenant())
@@ -390,12 +391,24 @@ pub(super) fn alone(tx: &mut Tx, after: Uuid, limit: i64) -> Result<Vec<Stored>>
     rows.into_iter().map(|row| stored(tenant, row)).collect()
 }
 
+/// Where stored contents are: first those in the rows of files, by the file's number, then those by hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Contents {
+    /// In the row of this file.
+    Row(i64),
+    /// By this hash.
+    Hash(Vec<u8>),
+}
+
 /// Some contents, and which of them are not those of their hash.
 #[derive(QueryableByName)]
 pub(super) struct ContentsRow {
-    /// The last hash that was looked at; none where there was none.
+    /// The last file that was looked at; none where there was none, or it was looked at by hash.
+    #[diesel(sql_type = Nullable<BigInt>)]
+    pub file: Option<i64>,
+    /// The last hash that was looked at; none where there was none, or it was looked at by file.
     #[diesel(sql_type = Nullable<Binary>)]
-    pub last: Option<Vec<u8>>,
+    pub hash: Option<Vec<u8>>,
     /// How many were looked at.
     #[diesel(sql_type = BigInt)]
     pub count: i64,
@@ -404,17 +417,29 @@ pub(super) struct ContentsRow {
     pub altered: Vec<Vec<u8>>,
 }
 
-/// Looks at the tenant's contents after the hash `after`, in order, at most `limit`.
-pub(super) fn check_contents(tx: &mut Tx, after: &[u8], limit: i64) -> Result<ContentsRow> {
-    Ok(sql_query(
-        "select (array_agg(sha256 order by sha256 desc))[1] as last, count(*) as count,
-                coalesce(array_agg(sha256 order by sha256) filter (where sha256(data) <> sha256), '{}') as altered
-         from (select sha256, data from blobs where tenant_id = $1 and sha256 > $2 order by sha256 limit $3) as b",
-    )
-    .bind::<BigInt, _>(tx.tenant())
-    .bind::<Binary, _>(after)
-    .bind::<BigInt, _>(limit)
-    .get_result(tx.conn())?)
+/// Looks at some of the tenant's contents after a place, in order, at most `limit`.
+pub(super) fn check_contents(tx: &mut Tx, after: &Contents, limit: i64) -> Result<ContentsRow> {
+    const ALTERED: &str = "count(data) as count, \
+        coalesce(array_agg(sha256 order by sha256) filter (where sha256(data) <> sha256), '{}') as altered";
+    let row = match after {
+        Contents::Row(file) => sql_query(format!(
+            "select max(id) as file, null::bytea as hash, {ALTERED} from (select id, sha256, data from files \
+                 where tenant_id = $1 and id > $2 order by id limit $3) as f"
+        ))
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<BigInt, _>(file)
+        .bind::<BigInt, _>(limit)
+        .get_result(tx.conn())?,
+        Contents::Hash(hash) => sql_query(format!(
+            "select null::bigint as file, (array_agg(sha256 order by sha256 desc))[1] as hash, {ALTERED} \
+             from (select sha256, data from blobs where tenant_id = $1 and sha256 > $2 order by sha256 limit $3) as b"
+        ))
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<Binary, _>(hash)
+        .bind::<BigInt, _>(limit)
+        .get_result(tx.conn())?,
+    };
+    Ok(row)
 }
 
 /// The versions that have these contents.

@@ -1,5 +1,6 @@
 //! What a request looks in, and what it found there.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -78,6 +79,8 @@ pub struct Window {
     pub count: bool,
     /// How many files beyond it are to be found on the way.
     pub ahead: usize,
+    /// Whether contents are to be read on the way.
+    pub contents: bool,
 }
 
 /// A file that matches.
@@ -277,6 +280,8 @@ pub struct Totals {
 pub struct Found {
     /// In the order of retrieval semantics §3.8.
     pub items: Vec<Placed>,
+    /// Contents that were read on the way, by their SHA-256: small ones all.
+    pub contents: HashMap<Vec<u8>, Vec<u8>>,
     /// Where the rest begins; none where there is none. Of what was found some may have gone since, so that there is a
     /// rest although there are no items.
     pub next: Option<After>,

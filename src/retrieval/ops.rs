@@ -2,20 +2,22 @@
 
 use std::collections::{HashMap, HashSet};
 
+pub use super::look::Declared;
 use super::found::{
     After, Ahead, Found, FoundFile, FoundItem, Listing, MAX_COUNTED, Match, Missing, Placed, Scope, Totals,
     Window,
 };
+use super::heads::Contents;
 use super::nearest::{Lost, MAX_HINTS, MAX_NEAREST};
 use super::request::Request;
-use super::store::{self, HeadRow, Named};
+use super::store::{self, HeadRow, Looked, Named, Terms};
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Code, Error, Result};
 use crate::item::Mode;
 use crate::item::{Hint, HintReason};
-use crate::path::{FilePath, FolderPath, Name};
+use crate::path::{FilePath, FolderPath, Name, has_spellings};
 use crate::{folders, slates};
 
 pub mod facets;
@@ -36,18 +38,69 @@ pub fn scope(
     folder: &FolderPath,
     recursive: bool,
 ) -> Result<Option<Scope>> {
-    let Some(slate) = slates::ops::find(tx, ctx, slate)? else { return Ok(None) };
-    let Some(folder) = folders::ops::find(tx, &slate, folder)? else { return Ok(None) };
-    Ok(Some(Scope {
+    let declared = Declared { slate, folder, recursive };
+    Ok(open(tx, ctx, declared, &Request::default(), false)?.map(|opened| opened.looked.scope))
+}
+
+/// A declared folder that a request is to be searched for in, with what has been looked up for the request.
+#[derive(Debug)]
+pub struct Opened {
+    looked: Looked,
+    /// Whether the files that the request names are among what was looked up.
+    named: bool,
+}
+
+impl Opened {
+    /// The declared folder.
+    pub fn scope(&self) -> &Scope {
+        &self.looked.scope
+    }
+}
+
+impl From<Scope> for Opened {
+    fn from(scope: Scope) -> Opened {
+        Opened { looked: Looked { scope, files: HashMap::new(), terms: Terms::default() }, named: false }
+    }
+}
+
+/// Opens a declared folder for a request; none when its slate or folder is not there. Contents of files that the request
+/// names are read along where `contents` says so.
+///
+/// # Errors
+/// [`Code::NotFound`] when the key is not bound to the slate.
+pub fn open(
+    tx: &mut Tx,
+    ctx: &Ctx,
+    declared: Declared<'_>,
+    request: &Request,
+    contents: bool,
+) -> Result<Option<Opened>> {
+    ctx.slate(declared.slate)?;
+    // No stored name holds a NUL, and a Postgres text cannot.
+    if declared.slate.contains('\0') {
+        return Ok(None);
+    }
+    let asks = asks(declared.folder, request);
+    let paths = paths(&asks, Mode::Files);
+    let contents = if contents { Contents::Of(paths.len()) } else { Contents::None };
+    if let Some(looked) = store::look(tx, declared, request, &paths, contents)? {
+        return Ok(Some(Opened { looked, named: true }));
+    }
+    if !has_spellings(declared.folder.as_str()) {
+        return Ok(None);
+    }
+    let Some(slate) = slates::ops::find(tx, ctx, declared.slate)? else { return Ok(None) };
+    let Some(folder) = folders::ops::find(tx, &slate, declared.folder)? else { return Ok(None) };
+    Ok(Some(Opened::from(Scope {
         slate_id: slate.id,
         slate: slate.name,
         folder_id: folder.id,
         folder: FolderPath::parse(&folder.path).map_err(Error::internal)?,
-        recursive,
+        recursive: declared.recursive,
         authority: slate.authority.unwrap_or_default(),
         volatile: slate.volatile,
         max_age_seconds: slate.max_age_seconds,
-    }))
+    })))
 }
 
 /// One entry of `files` or `subfolders`, as it was written, and its path from the slate's root if it is one.
@@ -78,6 +131,11 @@ fn asks<'a>(folder: &FolderPath, request: &'a Request) -> Vec<Ask<'a>> {
         .collect()
 }
 
+/// The paths from the slate's root of what was asked for by one mode.
+fn paths<'a>(asks: &'a [Ask<'_>], mode: Mode) -> Vec<&'a str> {
+    asks.iter().filter(|ask| ask.mode == mode).filter_map(|ask| ask.path.as_deref()).collect()
+}
+
 /// What every request finds whose declared folder is not there: all that it names is missing.
 pub fn nothing(request: &Request) -> Found {
     let items = (asks(&FolderPath::root(), request).into_iter().enumerate())
@@ -88,7 +146,8 @@ pub fn nothing(request: &Request) -> Found {
             Placed { after: After::Asked(i + 1), item: FoundItem::Missing(item) }
         })
         .collect();
-    Found { items, next: None, ahead: Ahead::default(), beyond: Totals::default(), total: Some(0) }
+    let contents = HashMap::new();
+    Found { items, contents, next: None, ahead: Ahead::default(), beyond: Totals::default(), total: Some(0) }
 }
 
 /// Finds what a request asks for in a scope, in the order of retrieval semantics §3.8: the files as asked, the listings
@@ -96,13 +155,16 @@ pub fn nothing(request: &Request) -> Found {
 ///
 /// # Errors
 /// Those of the database; [`Code::QueryTimeout`] when it takes too long.
-pub fn search(tx: &mut Tx, scope: &Scope, request: &Request, window: &Window) -> Result<Found> {
+pub fn search(tx: &mut Tx, opened: Opened, request: &Request, window: &Window) -> Result<Found> {
+    let Opened { looked: Looked { scope, mut files, terms }, named } = opened;
+    let scope = &scope;
     let asks = asks(&scope.folder, request);
-    let at = |mode: Mode| -> Vec<&str> {
-        asks.iter().filter(|ask| ask.mode == mode).filter_map(|ask| ask.path.as_deref()).collect()
-    };
-    let files = store::files_at(tx, scope.slate_id, &at(Mode::Files))?;
-    let folders = store::folders_at(tx, scope.slate_id, &at(Mode::Subfolders))?;
+    let read = |files: usize| if window.contents { Contents::Of(files) } else { Contents::None };
+    if !named {
+        let paths = paths(&asks, Mode::Files);
+        files = store::files_at(tx, scope.slate_id, &paths, read(paths.len()))?;
+    }
+    let folders = store::folders_at(tx, scope.slate_id, &paths(&asks, Mode::Subfolders))?;
     let entries = entries(&asks, &files, &folders);
     let start = match &window.after {
         After::Asked(count) => *count,
@@ -119,10 +181,10 @@ pub fn search(tx: &mut Tx, scope: &Scope, request: &Request, window: &Window) ->
     let room = window.limit - shown.len();
     let most = room + window.ahead;
     let page = (rest.is_empty() && !window.count).then_some((after, most as i64 + 1));
-    let arms = store::arms(tx, scope, request, page)?;
-    let mut found = match rest {
-        [] => store::page(tx, scope, &arms, after, &except, most as i64 + 1)?,
-        _ => Vec::new(),
+    let arms = store::arms_of(tx, scope, request, terms, page)?;
+    let (mut found, mut heads) = match rest {
+        [] => store::page(tx, scope, &arms, after, &except, most as i64 + 1, (room, read(room)))?,
+        _ => Default::default(),
     };
     let more = !rest.is_empty() || found.len() > room;
     let beyond_all = found.len() > most;
@@ -134,9 +196,8 @@ pub fn search(tx: &mut Tx, scope: &Scope, request: &Request, window: &Window) ->
     let ids: Vec<i64> = here.iter().map(|file| file.id).collect();
     let paths: Vec<String> = here.iter().map(|file| file.path.clone()).collect();
     let bits = store::matching(tx, scope, &arms, &paths, &ids)?;
-    let all: Vec<i64> = ids.into_iter().chain(others.iter().map(|file| file.id)).collect();
-    let mut heads = store::heads(tx, &all)?;
-    let mut found = |id: i64, bits: i16| Some(found_file(scope, heads.remove(&id)?, bits));
+    let mut contents = HashMap::new();
+    let mut found = |file: &Named, bits: i16| Some(found_file(scope, file.head.clone()?, bits, &mut contents));
 
     let mut items = Vec::with_capacity(shown.len() + others.len());
     let mut room_for_entries = MAX_ENTRIES;
@@ -149,7 +210,7 @@ pub fn search(tx: &mut Tx, scope: &Scope, request: &Request, window: &Window) ->
             (Some(what), _) if what.hidden => missing(true),
             (Some(file), Mode::Files) => {
                 let bits = Mode::Files.bit() | bits.get(&file.id).copied().unwrap_or(0);
-                found(file.id, bits).map_or_else(|| missing(false), FoundItem::File)
+                found(file, bits).map_or_else(|| missing(false), FoundItem::File)
             }
             (Some(folder), _) => {
                 FoundItem::Listing(listing(tx, scope.slate_id, ask.text, folder.id, &mut room_for_entries)?)
@@ -160,7 +221,7 @@ pub fn search(tx: &mut Tx, scope: &Scope, request: &Request, window: &Window) ->
     }
     hint(tx, scope, &asks, shown, &mut items)?;
     let last = others.last().map(|file| file.key.clone());
-    items.extend(placed(scope, others, heads));
+    items.extend(placed(scope, others, &mut heads, &mut contents));
 
     let mut beyond = Totals::default();
     let mut total = None;
@@ -176,7 +237,7 @@ pub fn search(tx: &mut Tx, scope: &Scope, request: &Request, window: &Window) ->
     }
     let begin = last.map(After::Key).or_else(|| Some(After::Asked(shown.last()?.n + 1)));
     let next = more.then(|| begin.unwrap_or_else(|| window.after.clone()));
-    Ok(Found { items, next, ahead, beyond, total })
+    Ok(Found { items, contents, next, ahead, beyond, total })
 }
 
 /// Reads the next files, at most `limit`, that an earlier search found ahead.
@@ -186,26 +247,32 @@ pub fn search(tx: &mut Tx, scope: &Scope, request: &Request, window: &Window) ->
 pub fn follow(tx: &mut Tx, scope: &Scope, ahead: Ahead, limit: usize) -> Result<Found> {
     let files = &ahead.files()[..limit.min(ahead.files().len())];
     let ids: Vec<i64> = files.iter().map(|file| file.id).collect();
-    let heads = store::heads(tx, &ids)?;
-    let items = placed(scope, files, heads).collect();
+    let mut heads = store::heads(tx, &ids, Contents::Of(ids.len()))?;
+    let mut contents = HashMap::with_capacity(ids.len());
+    let items = placed(scope, files, &mut heads, &mut contents);
     let more = ahead.more || files.len() < ahead.files().len();
     let next = files.last().filter(|_| more).map(|file| After::Key(file.key.clone()));
-    Ok(Found { items, next, ahead, beyond: Totals::default(), total: None })
+    Ok(Found { items, contents, next, ahead, beyond: Totals::default(), total: None })
 }
 
 /// Those files of a search that are still where it found them. One that went or moved between two statements is not
 /// there, and was not missed by name.
-fn placed<'a>(
-    scope: &'a Scope,
-    files: &'a [Match],
-    mut heads: HashMap<i64, HeadRow>,
-) -> impl Iterator<Item = Placed> + 'a {
-    files.iter().filter_map(move |file| {
-        let head = heads.remove(&file.id)?;
+fn placed(
+    scope: &Scope,
+    files: &[Match],
+    heads: &mut HashMap<i64, HeadRow>,
+    contents: &mut HashMap<Vec<u8>, Vec<u8>>,
+) -> Vec<Placed> {
+    let mut items = Vec::with_capacity(files.len());
+    for file in files {
+        let Some(head) = heads.remove(&file.id) else { continue };
         let key = if scope.recursive { &head.path } else { scope.relative(&head.path) };
-        let item = (key == file.key).then(|| FoundItem::File(found_file(scope, head, file.bits)))?;
-        Some(Placed { after: After::Key(file.key.clone()), item })
-    })
+        if key == file.key {
+            let item = FoundItem::File(found_file(scope, head, file.bits, contents));
+            items.push(Placed { after: After::Key(file.key.clone()), item });
+        }
+    }
+    items
 }
 
 /// Something that was asked for by name, once: `n` is its place among the asks, `what` is there.
@@ -238,7 +305,16 @@ fn entries<'a>(
     asks.iter().enumerate().map(entry).filter(first).collect()
 }
 
-fn found_file(scope: &Scope, head: HeadRow, bits: i16) -> FoundFile {
+/// A file that was found; what was read of its contents is put to the others.
+fn found_file(
+    scope: &Scope,
+    head: HeadRow,
+    bits: i16,
+    contents: &mut HashMap<Vec<u8>, Vec<u8>>,
+) -> FoundFile {
+    if let Some(data) = head.data {
+        contents.insert(head.sha256.clone(), data);
+    }
     FoundFile {
         file_id: head.id,
         path: head.path,
@@ -312,14 +388,19 @@ pub fn near(tx: &mut Tx, folder_id: i64, name: &Name, limit: usize) -> Result<Ve
     Ok(store::near(tx, &[lost], limit)?.remove(&0).unwrap_or_default())
 }
 
-/// The contents of files that were found, by their SHA-256. The caller bounds how many bytes that is.
+/// Adds to the contents that were read along those of these SHA-256 that were not. The caller bounds how many bytes that is.
 ///
 /// # Errors
 /// [`Code::Conflict`], which runs the transaction again, when a purge came between.
-pub fn contents(tx: &mut Tx, hashes: &[&[u8]]) -> Result<HashMap<Vec<u8>, Vec<u8>>> {
-    let contents = store::contents(tx, hashes)?;
-    match hashes.iter().all(|hash| contents.contains_key(*hash)) {
-        true => Ok(contents),
+pub fn read_contents(
+    tx: &mut Tx,
+    hashes: &[&[u8]],
+    contents: &mut HashMap<Vec<u8>, Vec<u8>>,
+) -> Result<()> {
+    let apart: Vec<&[u8]> = hashes.iter().copied().filter(|hash| !contents.contains_key(*hash)).collect();
+    contents.extend(store::contents(tx, &apart)?);
+    match apart.iter().all(|hash| contents.contains_key(*hash)) {
+        true => Ok(()),
         false => Err(Error::new(Code::Conflict, "a file was purged meanwhile; try again")),
     }
 }

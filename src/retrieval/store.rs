@@ -16,16 +16,19 @@ use diesel::{QueryableByName, sql_query};
 use super::facets::{self, Facet};
 use super::filter::Filter;
 use super::found::{Match, Scope, Totals};
+use super::heads::{self, Contents};
+use super::look::{self, Declared};
 use super::modes::metatag::{self, Plan};
 use super::modes::{Arm, files, subfolders, r#where};
 use super::nearest::{self, Lost};
 use super::request::{MetatagTest, Request};
 use super::sql::{Bind, Sql};
 use super::{glob, union};
+use crate::authority::Authority;
 use crate::db::Tx;
 use crate::db::kept::Kept;
 use crate::error::{Error, Result};
-use crate::path::has_spellings;
+use crate::path::{FolderPath, has_spellings};
 
 /// The statement, ready to be sent.
 fn query(sql: &Sql) -> BoxedSqlQuery<'_, Pg, SqlQuery> {
@@ -58,61 +61,229 @@ pub fn explain(tx: &mut Tx, sql: &Sql) -> Result<serde_json::Value> {
 }
 
 /// Something at a path that was asked for.
-#[derive(Debug, Clone, QueryableByName)]
-pub struct Named {
+#[derive(Debug, Clone)]
+pub(super) struct Named {
     /// Its number.
-    #[diesel(sql_type = BigInt)]
     pub id: i64,
     /// Its path, as it is stored.
-    #[diesel(sql_type = Text)]
     pub path: String,
-    /// What it was found by.
-    #[diesel(sql_type = Text)]
-    key: String,
     /// Bytes of a file's contents.
-    #[diesel(sql_type = BigInt)]
     pub size: i64,
     /// It is kept from every reader.
-    #[diesel(sql_type = Bool)]
     pub hidden: bool,
+    /// A file's head.
+    pub head: Option<HeadRow>,
 }
 
-type LookUp = fn(i64, i64, Vec<String>, bool) -> Sql;
+#[derive(QueryableByName)]
+struct NamedFileRow {
+    #[diesel(sql_type = Text)]
+    key: String,
+    #[diesel(sql_type = Bool)]
+    hidden: bool,
+    #[diesel(embed)]
+    head: HeadRow,
+}
 
-/// By path: exactly, and where nothing is found by another spelling of the same characters (retrieval semantics §2.3).
-fn named(tx: &mut Tx, slate_id: i64, paths: &[&str], look_up: LookUp) -> Result<HashMap<String, Named>> {
-    use unicode_normalization::UnicodeNormalization;
-    if paths.is_empty() {
-        return Ok(HashMap::new());
+#[derive(QueryableByName)]
+struct NamedFolderRow {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+    #[diesel(sql_type = Text)]
+    path: String,
+    #[diesel(sql_type = Text)]
+    key: String,
+    #[diesel(sql_type = Bool)]
+    hidden: bool,
+}
+
+impl From<NamedFileRow> for (String, Named) {
+    fn from(NamedFileRow { key, hidden, head }: NamedFileRow) -> (String, Named) {
+        (key, Named { id: head.id, path: head.path.clone(), size: head.size, hidden, head: Some(head) })
     }
-    let exact = look_up(tx.tenant(), slate_id, paths.iter().map(|path| path.to_string()).collect(), false);
-    let rows: Vec<Named> = query(&exact).load(tx.conn())?;
-    let mut found: HashMap<String, Named> = rows.into_iter().map(|row| (row.key.clone(), row)).collect();
-    let other: Vec<(&str, String)> = (paths.iter())
-        .filter(|path| has_spellings(path) && !found.contains_key(**path))
-        .map(|path| (*path, path.nfc().collect()))
-        .collect();
-    if !other.is_empty() {
-        let sql = look_up(tx.tenant(), slate_id, other.iter().map(|(_, nfc)| nfc.clone()).collect(), true);
-        let rows: Vec<Named> = query(&sql).load(tx.conn())?;
-        let rows: HashMap<&str, &Named> = rows.iter().map(|row| (row.key.as_str(), row)).collect();
-        found.extend(
-            other
-                .iter()
-                .filter_map(|(path, nfc)| Some((path.to_string(), (*rows.get(nfc.as_str())?).clone()))),
-        );
+}
+
+impl From<NamedFolderRow> for (String, Named) {
+    fn from(NamedFolderRow { id, path, key, hidden }: NamedFolderRow) -> (String, Named) {
+        (key, Named { id, path, size: 0, hidden, head: None })
     }
+}
+
+/// The files at these paths from the slate's root, hidden ones too, by the path that was asked for: exactly, and where nothing
+/// is found by another spelling of the same characters (retrieval semantics §2.3).
+pub(super) fn files_at(
+    tx: &mut Tx,
+    slate_id: i64,
+    paths: &[&str],
+    contents: Contents,
+) -> Result<HashMap<String, Named>> {
+    let mut found = HashMap::new();
+    if !paths.is_empty() {
+        let exact = paths.iter().map(|path| path.to_string()).collect();
+        found = named_files(tx, slate_id, exact, false, contents)?;
+    }
+    files_by_spelling(tx, slate_id, paths, contents, &mut found)?;
     Ok(found)
 }
 
-/// The files at these paths from the slate's root, hidden ones too, by the path that was asked for.
-pub(super) fn files_at(tx: &mut Tx, slate_id: i64, paths: &[&str]) -> Result<HashMap<String, Named>> {
-    named(tx, slate_id, paths, files::look_up)
+/// Adds the files at those of the paths that no file has been found at, by another spelling.
+pub(super) fn files_by_spelling(
+    tx: &mut Tx,
+    slate_id: i64,
+    paths: &[&str],
+    contents: Contents,
+    found: &mut HashMap<String, Named>,
+) -> Result<()> {
+    let other = other_spellings(paths, found);
+    if !other.is_empty() {
+        let spelt = other.iter().map(|(_, nfc)| nfc.clone()).collect();
+        by_spelling(other, named_files(tx, slate_id, spelt, true, contents)?, found);
+    }
+    Ok(())
+}
+
+fn named_files(
+    tx: &mut Tx,
+    slate_id: i64,
+    paths: Vec<String>,
+    by_nfc: bool,
+    contents: Contents,
+) -> Result<HashMap<String, Named>> {
+    let sql = files::look_up(tx.tenant(), slate_id, paths, by_nfc, contents);
+    Ok(query(&sql).load::<NamedFileRow>(tx.conn())?.into_iter().map(Into::into).collect())
 }
 
 /// The folders at these paths, as [`files_at`].
 pub(super) fn folders_at(tx: &mut Tx, slate_id: i64, paths: &[&str]) -> Result<HashMap<String, Named>> {
-    named(tx, slate_id, paths, subfolders::look_up)
+    if paths.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let look = |tx: &mut Tx, paths, by_nfc| -> Result<HashMap<String, Named>> {
+        let sql = subfolders::look_up(tx.tenant(), slate_id, paths, by_nfc);
+        Ok(query(&sql).load::<NamedFolderRow>(tx.conn())?.into_iter().map(Into::into).collect())
+    };
+    let mut found = look(tx, paths.iter().map(|path| path.to_string()).collect(), false)?;
+    let other = other_spellings(paths, &found);
+    if !other.is_empty() {
+        let spelt = look(tx, other.iter().map(|(_, nfc)| nfc.clone()).collect(), true)?;
+        by_spelling(other, spelt, &mut found);
+    }
+    Ok(found)
+}
+
+/// Those of the paths that nothing was found at and that have other spellings, with their normal forms.
+fn other_spellings(paths: &[&str], found: &HashMap<String, Named>) -> Vec<(String, String)> {
+    use unicode_normalization::UnicodeNormalization;
+    let lost = paths.iter().filter(|path| has_spellings(path) && !found.contains_key(**path));
+    lost.map(|path| (path.to_string(), path.nfc().collect())).collect()
+}
+
+/// Adds what was found by normal form under the paths that were asked for.
+fn by_spelling(other: Vec<(String, String)>, spelt: HashMap<String, Named>, found: &mut HashMap<String, Named>) {
+    for (path, nfc) in other {
+        if let Some(named) = spelt.get(&nfc) {
+            found.insert(path, named.clone());
+        }
+    }
+}
+
+#[derive(QueryableByName)]
+struct LookRow {
+    #[diesel(sql_type = BigInt)]
+    slate_id: i64,
+    #[diesel(sql_type = Text)]
+    slate: String,
+    #[diesel(sql_type = Nullable<Text>)]
+    slate_authority: Option<String>,
+    #[diesel(sql_type = Bool)]
+    volatile: bool,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    max_age_seconds: Option<i64>,
+    #[diesel(sql_type = BigInt)]
+    folder_id: i64,
+    #[diesel(sql_type = Text)]
+    folder: String,
+    #[diesel(sql_type = Nullable<Array<BigInt>>)]
+    metatag_ids: Option<Vec<i64>>,
+    #[diesel(sql_type = Nullable<Text>)]
+    filter_ids: Option<String>,
+    #[diesel(sql_type = Nullable<Text>)]
+    key: Option<String>,
+    #[diesel(sql_type = Nullable<Bool>)]
+    hidden: Option<bool>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    id: Option<i64>,
+    #[diesel(embed)]
+    head: MaybeHeadRow,
+}
+
+/// A declared folder, and what a request names in it and needs before it is searched for.
+#[derive(Debug)]
+pub(super) struct Looked {
+    pub scope: Scope,
+    /// The files at paths, those found by other spellings too.
+    pub files: HashMap<String, Named>,
+    pub terms: Terms,
+}
+
+/// The numbers of the terms that the tests of a request need; none where they were not looked up.
+#[derive(Debug, Default)]
+pub(super) struct Terms {
+    metatag: Option<Option<Vec<i64>>>,
+    filter: Option<Vec<Option<Vec<i64>>>>,
+}
+
+/// Looks up a declared folder by its very path with what a request needs, unless it is hidden or not there.
+pub(super) fn look(
+    tx: &mut Tx,
+    declared: Declared<'_>,
+    request: &Request,
+    paths: &[&str],
+    contents: Contents,
+) -> Result<Option<Looked>> {
+    let asked = paths.iter().map(|path| path.to_string()).collect();
+    let sql = look::statement(tx.tenant(), declared, request, asked, contents);
+    // Without terms, all of it is by key, and planned once.
+    let rows: Vec<LookRow> = match request.metatag.is_none() && request.filter.is_none() {
+        true => Kept(query(&sql)).load(tx.conn())?,
+        false => query(&sql).load(tx.conn())?,
+    };
+    let mut looked = None;
+    for row in rows {
+        let looked = match &mut looked {
+            Some(looked) => looked,
+            none => none.insert(Looked {
+                terms: Terms {
+                    metatag: request.metatag.is_some().then_some(row.metatag_ids),
+                    filter: (row.filter_ids.as_deref().map(serde_json::from_str).transpose())
+                        .map_err(Error::internal)?,
+                },
+                scope: Scope {
+                    slate_id: row.slate_id,
+                    slate: row.slate,
+                    folder_id: row.folder_id,
+                    folder: FolderPath::parse(&row.folder).map_err(Error::internal)?,
+                    recursive: declared.recursive,
+                    authority: (row.slate_authority.as_deref().and_then(Authority::from_word))
+                        .unwrap_or_default(),
+                    volatile: row.volatile,
+                    max_age_seconds: row.max_age_seconds,
+                },
+                files: HashMap::new(),
+            }),
+        };
+        if let (Some(id), Some(key)) = (row.id, row.key)
+            && let Some(head) = row.head.of(id)
+        {
+            let named =
+                Named { id, path: head.path.clone(), size: head.size, hidden: row.hidden == Some(true), head: Some(head) };
+            looked.files.insert(key, named);
+        }
+    }
+    if let Some(looked) = &mut looked {
+        files_by_spelling(tx, looked.scope.slate_id, paths, contents, &mut looked.files)?;
+    }
+    Ok(looked)
 }
 
 #[derive(QueryableByName)]
@@ -145,9 +316,20 @@ pub fn arms(
     request: &Request,
     page: Option<(Option<&str>, i64)>,
 ) -> Result<Vec<Arm>> {
+    arms_of(tx, scope, request, Terms::default(), page)
+}
+
+/// The same, with the terms that have been looked up.
+pub(super) fn arms_of(
+    tx: &mut Tx,
+    scope: &Scope,
+    request: &Request,
+    terms: Terms,
+    page: Option<(Option<&str>, i64)>,
+) -> Result<Vec<Arm>> {
     let mut arms = Vec::new();
     if let Some(test) = &request.metatag {
-        arms.extend(metatag_arm(tx, scope, test, page)?.map(Arm::Metatag));
+        arms.extend(metatag_arm(tx, scope, test, terms.metatag, page)?.map(Arm::Metatag));
     }
     if let Some(pattern) = &request.glob {
         // A request holds only patterns that parse.
@@ -155,7 +337,7 @@ pub fn arms(
         arms.push(Arm::Glob(pattern));
     }
     if let Some(filter) = &request.filter {
-        arms.push(Arm::Where(where_arm(tx, filter)?));
+        arms.push(Arm::Where(where_arm(tx, filter, terms.filter)?));
     }
     Ok(arms)
 }
@@ -164,10 +346,17 @@ fn metatag_arm(
     tx: &mut Tx,
     scope: &Scope,
     test: &MetatagTest,
+    terms: Option<Option<Vec<i64>>>,
     page: Option<(Option<&str>, i64)>,
 ) -> Result<Option<metatag::Arm>> {
-    let row: TermsRow = query(&metatag::look_up(tx.tenant(), scope, test)).get_result(tx.conn())?;
-    let ids = match metatag::plan(test, row.ids) {
+    let terms = match terms {
+        Some(terms) => terms,
+        None => {
+            let sql = metatag::look_up(tx.tenant(), scope, test);
+            query(&sql).get_result::<TermsRow>(tx.conn())?.ids
+        }
+    };
+    let ids = match metatag::plan(test, terms) {
         Plan::Nothing => return Ok(None),
         Plan::Search(arm) => return Ok(Some(arm)),
         Plan::Probe(ids) => ids,
@@ -186,7 +375,14 @@ fn metatag_arm(
     Ok(Some(metatag::Arm::probed(ids, found)))
 }
 
-fn where_arm(tx: &mut Tx, filter: &Filter) -> Result<r#where::Arm> {
+fn where_arm(
+    tx: &mut Tx,
+    filter: &Filter,
+    terms: Option<Vec<Option<Vec<i64>>>>,
+) -> Result<r#where::Arm> {
+    if let Some(ids) = terms {
+        return Ok(r#where::Arm::new(filter.clone(), ids));
+    }
     let wanted = r#where::wanted(filter);
     let mut ids = vec![None; wanted.len()];
     if !wanted.is_empty() {
@@ -215,7 +411,16 @@ struct MatchRow {
     bits: i16,
 }
 
-/// The first `limit` files after `after` that the arms select, except some.
+#[derive(QueryableByName)]
+struct PageRow {
+    #[diesel(embed)]
+    found: MatchRow,
+    #[diesel(embed)]
+    head: MaybeHeadRow,
+}
+
+/// The first `limit` files after `after` that the arms select, except some, and the heads of the first `heads` of them, with
+/// their contents where these are to be read.
 pub(super) fn page(
     tx: &mut Tx,
     scope: &Scope,
@@ -223,13 +428,31 @@ pub(super) fn page(
     after: Option<&str>,
     except: &[i64],
     limit: i64,
-) -> Result<Vec<Match>> {
+    (heads, contents): (usize, Contents),
+) -> Result<(Vec<Match>, HashMap<i64, HeadRow>)> {
     if arms.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
-    let statement = union::page(tx.tenant(), scope, arms, after, except, limit);
-    let rows: Vec<MatchRow> = query(&statement).load(tx.conn())?;
-    Ok(rows.into_iter().map(|MatchRow { id, key, bits }| Match { id, key, bits }).collect())
+    let page = union::page(tx.tenant(), scope, arms, after, except, limit);
+    if heads == 0 {
+        let rows: Vec<MatchRow> = query(&page).load(tx.conn())?;
+        return Ok((rows.into_iter().map(Match::from).collect(), HashMap::new()));
+    }
+    let statement = union::page_with_heads(page, heads, contents);
+    let rows: Vec<PageRow> = query(&statement).load(tx.conn())?;
+    let mut found = Vec::with_capacity(rows.len());
+    let mut read = HashMap::with_capacity(heads.min(rows.len()));
+    for row in rows {
+        read.extend(row.head.of(row.found.id).map(|head| (head.id, head)));
+        found.push(row.found.into());
+    }
+    Ok((found, read))
+}
+
+impl From<MatchRow> for Match {
+    fn from(MatchRow { id, key, bits }: MatchRow) -> Match {
+        Match { id, key, bits }
+    }
 }
 
 /// By which arms the files at these paths, whose numbers are `ids`, are selected.
@@ -273,7 +496,7 @@ pub(super) fn count(
 }
 
 /// What a file's head is, as a result tells of it.
-#[derive(Debug, QueryableByName)]
+#[derive(Debug, Clone, QueryableByName)]
 pub(super) struct HeadRow {
     #[diesel(sql_type = BigInt)]
     pub id: i64,
@@ -294,32 +517,59 @@ pub(super) struct HeadRow {
     pub authority: Option<String>,
     #[diesel(sql_type = Timestamptz)]
     pub last_modified: DateTime<Utc>,
+    /// The contents, where they were read along.
+    #[diesel(sql_type = Nullable<Binary>)]
+    pub data: Option<Vec<u8>>,
+}
+
+/// A head that may not be there, but for its number.
+#[derive(QueryableByName)]
+struct MaybeHeadRow {
+    #[diesel(sql_type = Nullable<Text>)]
+    path: Option<String>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    version: Option<i64>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    size: Option<i64>,
+    #[diesel(sql_type = Nullable<Binary>)]
+    sha256: Option<Vec<u8>>,
+    #[diesel(sql_type = Nullable<Text>)]
+    media_type: Option<String>,
+    #[diesel(sql_type = Nullable<Bool>)]
+    is_text: Option<bool>,
+    #[diesel(sql_type = Nullable<Text>)]
+    authority: Option<String>,
+    #[diesel(sql_type = Nullable<Timestamptz>)]
+    last_modified: Option<DateTime<Utc>>,
+    #[diesel(sql_type = Nullable<Binary>)]
+    data: Option<Vec<u8>>,
+}
+
+impl MaybeHeadRow {
+    /// The head of the file of this number, if it is there.
+    fn of(self, id: i64) -> Option<HeadRow> {
+        Some(HeadRow {
+            id,
+            path: self.path?,
+            version: self.version?,
+            size: self.size?,
+            sha256: self.sha256?,
+            media_type: self.media_type?,
+            is_text: self.is_text?,
+            authority: self.authority,
+            last_modified: self.last_modified?,
+            data: self.data,
+        })
+    }
 }
 
 /// The heads of these files, by number; of those that were deleted or hidden meanwhile there is none.
-pub(super) fn heads(tx: &mut Tx, ids: &[i64]) -> Result<HashMap<i64, HeadRow>> {
+pub(super) fn heads(tx: &mut Tx, ids: &[i64], contents: Contents) -> Result<HashMap<i64, HeadRow>> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    let statement = sql_query(
-        "with recursive hit as materialized (
-             select id, folder_id, path, version, size, sha256, media_type, is_text, authority, modified_at
-             from files where tenant_id = $1 and id = any($2) and not hidden),
-         chain as (
-             select o.id as start, o.parent_id, o.authority, 0 as up
-             from (select distinct folder_id from hit where authority is null) as h
-             join folders o on o.tenant_id = $1 and o.id = h.folder_id
-             union all
-             select c.start, o.parent_id, o.authority, c.up + 1
-             from chain c join folders o on o.tenant_id = $1 and o.id = c.parent_id
-             where c.authority is null)
-         select hit.id, hit.path, hit.version, hit.size, hit.sha256, hit.media_type, hit.is_text,
-                coalesce(hit.authority, c.authority) as authority, hit.modified_at as last_modified
-         from hit left join chain c on c.start = hit.folder_id and c.authority is not null",
-    )
-    .bind::<BigInt, _>(tx.tenant())
-    .bind::<Array<BigInt>, _>(ids);
-    let rows: Vec<HeadRow> = Kept(statement).load(tx.conn())?;
+    let sql = heads::by_number(tx.tenant(), ids, contents);
+    let rows: Vec<HeadRow> = Kept(query(&sql)).load(tx.conn())?;
     Ok(rows.into_iter().map(|row| (row.id, row)).collect())
 }
 
@@ -340,7 +590,7 @@ struct BlobRow {
     data: Vec<u8>,
 }
 
-/// Contents by their SHA-256.
+/// Contents that are in no file's row, by their SHA-256.
 pub(super) fn contents(tx: &mut Tx, hashes: &[&[u8]]) -> Result<HashMap<Vec<u8>, Vec<u8>>> {
     if hashes.is_empty() {
         return Ok(HashMap::new());

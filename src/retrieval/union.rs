@@ -3,6 +3,7 @@
 //! arm that selects it, so the bits are whole.
 
 use super::found::{MAX_COUNTED, Scope};
+use super::heads::{ABOVE, BY_FOLDER, COLUMNS, Contents, HEAD};
 use super::modes::{Arm, Frame};
 use super::sql::Sql;
 
@@ -19,6 +20,28 @@ pub fn page(
     sql.push("select id, key, bit_or(bits) as bits from (");
     push_arms(&mut sql, scope, arms, Frame::Page { after, except, limit });
     sql.push(") as arms group by id, key order by key limit ").bind(limit);
+    sql
+}
+
+/// The same statement, with the heads of the first `heads` files beside them: `id`, `key` and `bits`, and the columns of a
+/// [head](HEAD), null past the first and for a file that went meanwhile.
+pub fn page_with_heads(page: Sql, heads: usize, contents: Contents) -> Sql {
+    let Sql { text, binds } = page;
+    let mut sql = Sql { text: String::new(), binds };
+    sql.push("with recursive found as materialized (select id, key, bits, row_number() over (order by key) as n from (");
+    sql.push(&text);
+    sql.push(&format!(") as page), hit as materialized (select found.n, {COLUMNS}, "));
+    contents.push(&mut sql);
+    sql.push(
+        " from found cross join lateral (select * from files f \
+         where f.tenant_id = $1 and f.id = found.id and not f.hidden limit 1) as f where found.n <= ",
+    );
+    sql.bind(i64::try_from(heads).unwrap_or(i64::MAX)).push("), ").push(ABOVE);
+    sql.push(&format!(", head as (select hit.n, {HEAD} from hit {BY_FOLDER}) "));
+    sql.push(
+        "select found.id, found.key, found.bits, h.path, h.version, h.size, h.sha256, h.media_type, h.is_text, \
+         h.authority, h.last_modified, h.data from found left join head h on h.n = found.n order by found.n",
+    );
     sql
 }
 

@@ -9,19 +9,21 @@ use super::declaration::{Declaration, Terms};
 use super::event::Happened;
 use super::machine::{self, Effect, Event, Refusal, State, Status};
 use super::prompt::{self, PromptItem};
-use super::store::{self, Lock, SessionRow, SummaryRow};
+use super::store::stand::Happening;
+use super::store::{self, Entry, Lock, SessionRow, SummaryRow};
 use super::view::{
     ContextItem, ContextView, ForgetView, MAX_CONTEXT, PromptView, SessionSummary, SessionView, etag,
 };
 use super::{fields, render};
 use crate::corpora::pack::packed_text;
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, TenantId};
 use crate::db::Tx;
 use crate::error::{Code, Error, FieldError, Result};
 use crate::item::ItemStatus;
 use crate::path::FolderPath;
 use crate::precondition::Preconditions;
 use crate::retrieval::found::{After, Window};
+use crate::retrieval::ops::Declared;
 use crate::retrieval::request::Request;
 use crate::retrieval::view::ItemView;
 use crate::routes::route::RouteRef;
@@ -48,6 +50,9 @@ pub struct NewSession {
     /// The route that it is on.
     pub route: Option<RouteRef>,
 }
+
+/// Nothing that a watcher is told of, and nothing that enters the context.
+const NOTHING: (&[Happened], &[Entry]) = (&[], &[]);
 
 /// A session as it was loaded.
 struct Loaded {
@@ -219,7 +224,7 @@ pub fn cancel(tx: &mut Tx, ctx: &Ctx, id: Uuid, conditions: &Preconditions) -> R
     let (state, effects) = machine::step(session.state, Event::Cancel).map_err(refusal)?;
     session.state = state;
     if !effects.is_empty() {
-        commit(tx, &mut session, &effects, ctx.now)?;
+        commit(tx, &mut session, &effects, NOTHING, ctx.now)?;
     }
     view(tx, session)
 }
@@ -247,8 +252,7 @@ pub fn forget(
     store::turn(tx, &session.row, number(state.epoch), files.as_deref())?;
     session.state = state;
     let told = Happened::Forgotten { epoch: state.epoch, forgotten };
-    events::append(tx, id, &told, ctx.now)?;
-    commit(tx, &mut session, &effects, ctx.now)?;
+    commit(tx, &mut session, &effects, (&[told], &[]), ctx.now)?;
     Ok(ForgetView { epoch: state.epoch, forgotten })
 }
 
@@ -268,12 +272,13 @@ pub fn delete(tx: &mut Tx, ctx: &Ctx, id: Uuid, conditions: &Preconditions) -> R
 /// The numbers of the files at these current paths, relative to the declared folder.
 fn files_at(tx: &mut Tx, ctx: &Ctx, row: &SessionRow, paths: &[String]) -> Result<Vec<i64>> {
     let folder = FolderPath::parse(&row.folder).map_err(Error::internal)?;
-    let Some(scope) = retrieval::ops::scope(tx, ctx, &row.slate, &folder, false)? else {
+    let declared = Declared { slate: &row.slate, folder: &folder, recursive: false };
+    let request = Request { files: Some(paths.to_vec()), ..Request::default() };
+    let Some(opened) = retrieval::ops::open(tx, ctx, declared, &request, false)? else {
         return Ok(Vec::new());
     };
-    let request = Request { files: Some(paths.to_vec()), ..Request::default() };
-    let window = Window { after: After::Asked(0), limit: paths.len(), count: false, ahead: 0 };
-    let found = retrieval::ops::search(tx, &scope, &request, &window)?;
+    let window = Window { after: After::Asked(0), limit: paths.len(), count: false, ahead: 0, contents: false };
+    let found = retrieval::ops::search(tx, opened, &request, &window)?;
     Ok(found.items.iter().filter_map(|placed| Some(placed.item.file()?.file_id)).collect())
 }
 
@@ -297,18 +302,30 @@ fn status(name: &str) -> Result<Status> {
     Status::from_name(name).ok_or_else(|| Error::internal(anyhow::anyhow!("the status {name} is unknown")))
 }
 
-/// Stores the state that an event led to. All effects but [`Effect::Seal`] have been performed.
-fn commit(tx: &mut Tx, session: &mut Loaded, effects: &[Effect], now: DateTime<Utc>) -> Result<()> {
+/// Stores the state that an event led to, with what happened and what entered the context on the way. All effects but
+/// [`Effect::Seal`] have been performed.
+fn commit(
+    tx: &mut Tx,
+    session: &mut Loaded,
+    effects: &[Effect],
+    (happened, entries): (&[Happened], &[Entry]),
+    now: DateTime<Utc>,
+) -> Result<()> {
     let Loaded { row, state, .. } = session;
     (row.round, row.epoch) = (number(state.round), number(state.epoch));
     row.status = state.status.as_str().into();
+    let mut finished = None;
     if effects.contains(&Effect::Seal) {
         row.finished_at = Some(now);
         store::seal(tx, row, now)?;
-        let told = Happened::Finished { status: state.status, failure: row.failure.clone() };
-        events::append(tx, row.id, &told, now)?;
+        finished = Some(Happened::Finished { status: state.status, failure: row.failure.clone() });
     }
-    store::update(tx, row, now)
+    let event = |happened: &Happened| Ok((happened.kind(), serde_json::to_value(happened)?));
+    let events: Result<Vec<_>, serde_json::Error> = happened.iter().chain(&finished).map(event).collect();
+    let topic = events::topic(TenantId(tx.tenant()), row.id);
+    let happening =
+        Happening { entries, round: row.round, events: &events.map_err(Error::internal)?, topic: &topic };
+    store::stand::stand(tx, row, &happening, now)
 }
 
 fn refusal(refusal: Refusal) -> Error {

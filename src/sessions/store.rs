@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::machine::Status;
 use crate::db::Tx;
+use crate::db::kept::Kept;
 use crate::db::schema::{
     rounds, run_answers, run_queue, runs, session_context, session_events, session_seals, sessions,
 };
@@ -16,6 +17,7 @@ use crate::error::Result;
 use crate::provenance::record::FileVersion;
 
 pub(super) mod events;
+pub(super) mod stand;
 
 /// A row of `sessions`.
 #[derive(Debug, Clone, Queryable, Selectable, Insertable)]
@@ -60,26 +62,6 @@ pub(super) struct SummaryRow {
     pub finished_at: Option<DateTime<Utc>>,
 }
 
-/// What of a session changes.
-#[derive(AsChangeset)]
-#[diesel(table_name = sessions, treat_none_as_null = true)]
-struct Changes<'a> {
-    status: &'a str,
-    round: i32,
-    epoch: i32,
-    shown_bytes: i64,
-    working: &'a Value,
-    answer: Option<&'a Value>,
-    forced: bool,
-    failure: Option<&'a Value>,
-    is_run: bool,
-    chain_length: i64,
-    chain_hash: Option<&'a [u8]>,
-    revision: i64,
-    updated_at: DateTime<Utc>,
-    finished_at: Option<DateTime<Utc>>,
-}
-
 /// A row of `rounds`.
 #[derive(Debug, Clone, Queryable, Selectable, Insertable)]
 #[diesel(table_name = rounds)]
@@ -118,6 +100,10 @@ struct FileVersionRow {
     size: i64,
     #[diesel(sql_type = Binary)]
     sha256: Vec<u8>,
+    #[diesel(sql_type = Text)]
+    media_type: String,
+    #[diesel(sql_type = Bool)]
+    is_text: bool,
 }
 
 /// A version in context, and where it was shown.
@@ -206,6 +192,27 @@ pub(super) fn find(tx: &mut Tx, id: Uuid, lock: Lock) -> Result<Option<SessionRo
     Ok(row.optional()?)
 }
 
+/// The same for a round, held against every other, and the number of the round that was taken under this key.
+pub(super) fn find_for_round(
+    tx: &mut Tx,
+    id: Uuid,
+    key: Option<&str>,
+) -> Result<Option<(SessionRow, Option<i32>)>> {
+    let taken = diesel::dsl::sql::<Nullable<Integer>>("(select r.number from rounds r where r.tenant_id = ")
+        .bind::<BigInt, _>(tx.tenant())
+        .sql(" and r.session_id = ")
+        .bind::<SqlUuid, _>(id)
+        .sql(" and r.idempotency_key = ")
+        .bind::<Nullable<Text>, _>(key)
+        .sql(")");
+    Ok(sessions::table
+        .filter(sessions::tenant_id.eq(tx.tenant()).and(sessions::id.eq(id)))
+        .select((SessionRow::as_select(), taken))
+        .for_update()
+        .first(tx.conn())
+        .optional()?)
+}
+
 /// Newest first, those opened before `before`.
 pub(super) fn list(
     tx: &mut Tx,
@@ -230,31 +237,6 @@ pub(super) fn list(
         query = query.filter(sessions::id.lt(before));
     }
     Ok(query.load(tx.conn())?)
-}
-
-/// Stores what has changed of the session, under its next revision.
-pub(super) fn update(tx: &mut Tx, row: &mut SessionRow, now: DateTime<Utc>) -> Result<()> {
-    (row.revision, row.updated_at) = (row.revision + 1, now);
-    let this = sessions::table.filter(sessions::tenant_id.eq(tx.tenant()).and(sessions::id.eq(row.id)));
-    diesel::update(this)
-        .set(Changes {
-            status: &row.status,
-            round: row.round,
-            epoch: row.epoch,
-            shown_bytes: row.shown_bytes,
-            working: &row.working,
-            answer: row.answer.as_ref(),
-            forced: row.forced,
-            failure: row.failure.as_ref(),
-            is_run: row.is_run,
-            chain_length: row.chain_length,
-            chain_hash: row.chain_hash.as_deref(),
-            revision: row.revision,
-            updated_at: row.updated_at,
-            finished_at: row.finished_at,
-        })
-        .execute(tx.conn())?;
-    Ok(())
 }
 
 /// Deletes sessions with all that hangs on them: rounds, context, events, and what was run of them. Their records and
@@ -330,16 +312,6 @@ pub(super) fn round(tx: &mut Tx, session: Uuid, number: i32) -> Result<Option<Ro
     Ok(row)
 }
 
-pub(super) fn round_of_key(tx: &mut Tx, session: Uuid, key: &str) -> Result<Option<RoundRow>> {
-    let row = rounds::table
-        .filter(rounds::tenant_id.eq(tx.tenant()).and(rounds::session_id.eq(session)))
-        .filter(rounds::idempotency_key.eq(key))
-        .select(RoundRow::as_select())
-        .first(tx.conn())
-        .optional()?;
-    Ok(row)
-}
-
 /// The rounds after `after`, in order.
 pub(super) fn rounds(tx: &mut Tx, session: Uuid, after: i32, limit: i64) -> Result<Vec<RoundRow>> {
     let rows = rounds::table
@@ -363,49 +335,42 @@ pub(super) fn rounds_of_epoch(tx: &mut Tx, session: Uuid, epoch: i32) -> Result<
     Ok(rows)
 }
 
+/// A version in context.
+pub(super) struct Known {
+    pub file: FileVersion,
+    pub media_type: String,
+    pub is_text: bool,
+}
+
 /// Which of these files are in context, each by its newest version there.
-pub(super) fn in_context(tx: &mut Tx, session: &SessionRow, files: &[i64]) -> Result<Vec<FileVersion>> {
-    let rows: Vec<FileVersionRow> = sql_query(
-        "select distinct on (c.file_id) c.file_id, c.version, v.path, v.size, v.sha256 from session_context c \
-         join file_versions v on v.tenant_id = $1 and v.file_id = c.file_id and v.version = c.version \
-         where c.tenant_id = $1 and c.session_id = $2 and c.epoch = $3 and c.file_id = any($4) \
-         order by c.file_id, c.version desc",
+pub(super) fn in_context(tx: &mut Tx, session: &SessionRow, files: &[i64]) -> Result<Vec<Known>> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let statement = sql_query(
+        "select c.file_id, v.version, v.path, v.size, v.sha256, v.media_type, v.is_text from unnest($4) as c (file_id) \
+         cross join lateral (select n.version from session_context n where n.tenant_id = $1 and n.session_id = $2 \
+             and n.epoch = $3 and n.file_id = c.file_id order by n.slot desc limit 1) as n \
+         cross join lateral (select * from file_versions v \
+             where v.tenant_id = $1 and v.file_id = c.file_id and v.version = n.version limit 1) as v",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<SqlUuid, _>(session.id)
     .bind::<Integer, _>(session.epoch)
-    .bind::<Array<BigInt>, _>(files)
-    .load(tx.conn())?;
-    let version = |row: FileVersionRow| FileVersion {
-        file_id: row.file_id,
-        version: row.version,
-        path: row.path,
-        size: row.size,
-        sha256: row.sha256,
+    .bind::<Array<BigInt>, _>(files);
+    let rows: Vec<FileVersionRow> = Kept(statement).load(tx.conn())?;
+    let known = |row: FileVersionRow| Known {
+        media_type: row.media_type,
+        is_text: row.is_text,
+        file: FileVersion {
+            file_id: row.file_id,
+            version: row.version,
+            path: row.path,
+            size: row.size,
+            sha256: row.sha256,
+        },
     };
-    Ok(rows.into_iter().map(version).collect())
-}
-
-/// Takes files into the context, and tells how many were not there yet.
-pub(super) fn enter(tx: &mut Tx, session: &SessionRow, round: i32, entries: &[Entry]) -> Result<usize> {
-    let rows: Vec<_> = (entries.iter())
-        .map(|entry| {
-            (
-                session_context::tenant_id.eq(tx.tenant()),
-                session_context::session_id.eq(session.id),
-                session_context::epoch.eq(session.epoch),
-                session_context::file_id.eq(entry.file_id),
-                session_context::slot.eq(entry.slot),
-                session_context::version.eq(entry.version),
-                session_context::round.eq(round),
-                session_context::item.eq(entry.item),
-            )
-        })
-        .collect();
-    Ok(diesel::insert_into(session_context::table)
-        .values(rows)
-        .on_conflict_do_nothing()
-        .execute(tx.conn())?)
+    Ok(rows.into_iter().map(known).collect())
 }
 
 /// What is in context, in the order shown, at most `limit`; all that was shown in rounds before `before` alone, if given.
@@ -488,7 +453,8 @@ pub(super) fn versions(
          cross join lateral (select v.purged_at is not null \
              or coalesce(i.deleted_at < $5 - make_interval(days => s.retention_days), false) \
              or coalesce(f.hidden, i.hidden) or coalesce(v.path ~ t.deny_regex, false) as gone) g \
-         left join blobs b on b.tenant_id = $1 and b.sha256 = v.blob and w.wanted and v.is_text and not g.gone",
+         left join version_contents b on b.tenant_id = $1 and b.file_id = w.file_id and b.version = w.version \
+              and w.wanted and v.is_text and not g.gone",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<Array<BigInt>, _>(files)

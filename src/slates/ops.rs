@@ -58,11 +58,11 @@ pub fn get_to_restructure(tx: &mut Tx, ctx: &Ctx, name: &str) -> Result<Slate> {
     look(tx, ctx, name, Lock::Update)?.ok_or_else(Error::not_found)
 }
 
-/// Holds off all writes to the tenant's slates until the transaction ends.
+/// Holds off all writes to the tenant's slates until the transaction ends. Gives their numbers, those of deleted ones too.
 ///
 /// # Errors
 /// Those of the database.
-pub fn hold_all(tx: &mut Tx) -> Result<()> {
+pub fn hold_all(tx: &mut Tx) -> Result<Vec<i64>> {
     tx.without_timeout()?;
     store::lock_all(tx)
 }

@@ -51,10 +51,9 @@ pub(super) fn find(tx: &mut Tx, name: &str, lock: Lock) -> Result<Option<SlateRo
 }
 
 /// In one order, so that two of them do not deadlock.
-pub(super) fn lock_all(tx: &mut Tx) -> Result<()> {
+pub(super) fn lock_all(tx: &mut Tx) -> Result<Vec<i64>> {
     let all = slates::table.filter(slates::tenant_id.eq(tx.tenant())).order(slates::id);
-    all.select(slates::id).for_update().load::<i64>(tx.conn())?;
-    Ok(())
+    Ok(all.select(slates::id).for_update().load(tx.conn())?)
 }
 
 pub(super) fn list(

@@ -280,7 +280,7 @@ fn retrieve(
                 request: Some(&sent),
                 items: gathered.record(ctx.now),
             };
-            let record = chain.record(tx, ctx, new)?.id;
+            let record = chain.record(tx, ctx, new)?.record.id;
             records.push(record);
             for view in gathered.views(record) {
                 let mut item = json!({"corpus_id": corpus.row.id});
@@ -324,7 +324,7 @@ pub fn finish(tx: &mut Tx, ctx: &Ctx, session: Uuid, ready: &Ready, answer: Valu
             request: Some(&sent),
             items: vec![item],
         };
-        Ok((value, chain.record(tx, ctx, new)?.id))
+        Ok((value, chain.record(tx, ctx, new)?.record.id))
     })?;
     Ok(Called {
         capability_id: ready.capability_id.clone(),

@@ -367,7 +367,7 @@ async fn what_is_no_citation_is_refused_by_pointer() {
 #[tokio::test]
 async fn bytes_that_were_tampered_with_are_not_given() {
     let (server, caller) = given(json!({"a.md": "one\n"})).await;
-    server.superuser().batch_execute("update blobs set data = 'two'").unwrap();
+    server.superuser().batch_execute("update files set data = 'two\n'").unwrap();
     let found = of(&caller, "a.md", json!({})).await;
     assert_eq!(reason(&found), "integrity_mismatch");
     let resolved = resolve(&caller, json!({"reference": "slate://Knowledge/a.md@1"})).await;

@@ -194,12 +194,12 @@ async fn agree(cases: usize, plans: &'static str) {
         let run = |tx: &mut Tx| {
             diesel::connection::SimpleConnection::batch_execute(tx.conn(), plans)?;
             let scope = scope(tx, &ctx, "K", &FolderPath::parse("d").unwrap(), false)?.unwrap();
-            let window = Window { after: After::Asked(0), limit: 1000, count: false, ahead: 0 };
+            let window = Window { after: After::Asked(0), limit: 1000, count: false, ahead: 0, contents: true };
             let mut some = 0;
             for tree in &trees {
                 let request =
                     Request { filter: Some(filter::parse(tree, "").unwrap()), ..Request::default() };
-                let found: Vec<String> = search(tx, &scope, &request, &window)?
+                let found: Vec<String> = search(tx, scope.clone().into(), &request, &window)?
                     .items
                     .into_iter()
                     .map(|placed| match placed.item {

@@ -175,10 +175,10 @@ fn expected(case: &Case, files: &[File]) -> Vec<(String, i16, bool)> {
 
 fn found(tx: &mut Tx, ctx: &Ctx, case: &Case, limit: usize) -> Result<Vec<(String, i16, bool)>> {
     let scope = scope(tx, ctx, "K", &FolderPath::parse(case.folder).unwrap(), case.recursive)?.unwrap();
-    let mut window = Window { after: After::Asked(0), limit, count: true, ahead: 0 };
+    let mut window = Window { after: After::Asked(0), limit, count: true, ahead: 0, contents: true };
     let mut all = Vec::new();
     loop {
-        let part = search(tx, &scope, &case.request, &window)?;
+        let part = search(tx, scope.clone().into(), &case.request, &window)?;
         let before = all.iter().filter(|(_, _, is_file)| *is_file).count() as i64;
         let after = part.items.last().map(|placed| placed.after.clone());
         all.extend(part.items.into_iter().map(|placed| match placed.item {

@@ -12,6 +12,7 @@ use slatebase::db::Tx;
 use slatebase::error::Result;
 use slatebase::folders;
 use slatebase::path::FolderPath;
+use slatebase::retrieval::heads::Contents;
 use slatebase::retrieval::modes::{Arm, files, metatag};
 use slatebase::retrieval::ops::scope;
 use slatebase::retrieval::request::{MetatagTest, Request};
@@ -213,7 +214,7 @@ fn check(tx: &mut Tx, ctx: &Ctx) -> Result<()> {
     assert!(matches!(&short.2[..], [Arm::Metatag(metatag::Arm::Values(_))]), "{:?}", short.2);
 
     let path = vec!["big/x".to_owned()];
-    let exact = run(tx, &files::look_up(tx.tenant(), scopes[&("big", false)].slate_id, path, false))?;
+    let exact = run(tx, &files::look_up(tx.tenant(), scopes[&("big", false)].slate_id, path, false, Contents::Of(1)))?;
     assert!(exact.0 <= 12 && exact.1 == 1, "{exact:?}");
     for after in [None, Some("doc-0500000.md"), Some("zzz")] {
         let page = folders::ops::explain_index(

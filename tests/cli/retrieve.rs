@@ -59,9 +59,9 @@ fn tampering_is_found_and_named() {
     let mut admin = cli.database.superuser();
     for (alter, restore, named) in [
         (
-            "create table kept as select * from blobs; \
-             update blobs b set data = data || 'x' from file_versions v where v.blob = b.sha256 and v.path = 'README.md'",
-            "update blobs b set data = k.data from kept k where k.sha256 = b.sha256",
+            "create table kept as select * from files; \
+             update files set data = set_byte(data, 0, 1) where path = 'README.md'",
+            "update files f set data = k.data from kept k where k.id = f.id",
             "slate://S/README.md@1",
         ),
         (

@@ -51,7 +51,7 @@ pub fn search(tx: &mut Tx, ctx: &Ctx, collection: &str, goal: &Value, sent: &Val
         items,
     };
     let record = provenance::ops::record(tx, ctx, new)?;
-    Ok(Answer { chunks, record: Some(record.id) })
+    Ok(Answer { chunks, record: Some(record.record.id) })
 }
 
 /// The best passages of a corpus for a goal; of one that lies in no slate, or in one that is not there, none.

@@ -28,6 +28,27 @@ pub fn get(tx: &mut Tx, ctx: &Ctx, slate: &str, path: &FilePath) -> Result<(Slat
     Ok((slate, head))
 }
 
+/// The same file, with its contents where these are `most` bytes at most.
+///
+/// # Errors
+/// As [`get`].
+pub fn open(
+    tx: &mut Tx,
+    ctx: &Ctx,
+    slate: &str,
+    path: &FilePath,
+    most: i64,
+) -> Result<(Head, Option<Vec<u8>>)> {
+    ctx.slate(slate)?;
+    // No stored name holds a NUL, and a Postgres text cannot.
+    let found = if slate.contains('\0') { None } else { store::open(tx, slate, path.as_str(), most)? };
+    match found {
+        Some((head, contents)) if !head.hidden => Ok((head, contents)),
+        Some(_) => Err(Error::not_found()),
+        None => Ok((get(tx, ctx, slate, path)?.1, None)),
+    }
+}
+
 /// What was deleted before this has outlived the slate's retention.
 fn horizon(ctx: &Ctx, slate: &Slate) -> DateTime<Utc> {
     let days = Days::new(u64::try_from(slate.retention_days).unwrap_or_default());
@@ -68,11 +89,11 @@ pub fn versions(
     versions::list(tx, slate.id, horizon(ctx, &slate), head.id, before.unwrap_or(i64::MAX), limit)
 }
 
-/// The contents that have this SHA-256 (64 hexadecimal digits), or the part of them that `range` names.
+/// The contents of a version, or the part of them that `range` names.
 ///
 /// # Errors
 /// [`Code::Gone`] when nothing keeps them any more.
-pub fn bytes(tx: &mut Tx, sha256: &str, range: Option<Range<u64>>) -> Result<Vec<u8>> {
-    versions::bytes(tx, sha256, range)?
+pub fn bytes(tx: &mut Tx, file: i64, version: i64, range: Option<Range<u64>>) -> Result<Vec<u8>> {
+    versions::bytes(tx, file, version, range)?
         .ok_or_else(|| Error::new(Code::Gone, "the bytes of this version are no longer kept"))
 }

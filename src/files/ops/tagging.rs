@@ -40,6 +40,7 @@ pub fn set(
         return Err(Error::invalid(wrong));
     }
     let found = terms::terms(&tags);
+    metatags::ops::hold_writers(tx)?;
     let numbers = metatags::ops::intern(tx, &found)?;
     store::set_tags(tx, &head, &tags, &terms::sorted(&found, &numbers))?;
     let (_, head) = find_to_write(tx, ctx, &slate.name, path)?;

@@ -108,22 +108,23 @@ struct BytesRow {
     data: Vec<u8>,
 }
 
-/// The contents that have this SHA-256 (64 hexadecimal digits), or a part of them.
-pub fn bytes(tx: &mut Tx, sha256: &str, range: Option<Range<u64>>) -> Result<Option<Vec<u8>>> {
+/// The contents of a version, or a part of them.
+pub fn bytes(tx: &mut Tx, file: i64, version: i64, range: Option<Range<u64>>) -> Result<Option<Vec<u8>>> {
+    const OF: &str = "from version_contents where tenant_id = $1 and file_id = $2 and version = $3";
     let row: Option<BytesRow> = match range {
-        None => sql_query("select data from blobs where tenant_id = $1 and sha256 = decode($2, 'hex')")
+        None => sql_query(format!("select data {OF}"))
             .bind::<BigInt, _>(tx.tenant())
-            .bind::<Text, _>(sha256)
+            .bind::<BigInt, _>(file)
+            .bind::<BigInt, _>(version)
             .get_result(tx.conn()),
         // Positions are within 64 MiB.
-        Some(range) => sql_query(
-            "select substring(data from $3 for $4) as data from blobs where tenant_id = $1 and sha256 = decode($2, 'hex')",
-        )
-        .bind::<BigInt, _>(tx.tenant())
-        .bind::<Text, _>(sha256)
-        .bind::<Integer, _>(range.start as i32 + 1)
-        .bind::<Integer, _>((range.end - range.start) as i32)
-        .get_result(tx.conn()),
+        Some(range) => sql_query(format!("select substring(data from $4 for $5) as data {OF}"))
+            .bind::<BigInt, _>(tx.tenant())
+            .bind::<BigInt, _>(file)
+            .bind::<BigInt, _>(version)
+            .bind::<Integer, _>(range.start as i32 + 1)
+            .bind::<Integer, _>((range.end - range.start) as i32)
+            .get_result(tx.conn()),
     }
     .optional()?;
     Ok(row.map(|row| row.data))

@@ -15,6 +15,7 @@ use super::{Frame, MIN_ROWS, key, push_arm, push_scope};
 use crate::item::Mode;
 use crate::retrieval::contains;
 use crate::retrieval::found::Scope;
+use crate::retrieval::look::Place;
 use crate::retrieval::request::MetatagTest;
 use crate::retrieval::sql::Sql;
 
@@ -55,16 +56,22 @@ pub enum Plan {
 /// `ids`, null where the scope is small or the terms are more than [`MAX_TERMS`].
 pub fn look_up(tenant: i64, scope: &Scope, test: &MetatagTest) -> Sql {
     let mut sql = Sql::new(tenant);
+    push_look_up(&mut sql, &Place::Known(scope), test);
+    sql
+}
+
+/// Appends the same for the files of a place.
+pub fn push_look_up(sql: &mut Sql, place: &Place<'_>, test: &MetatagTest) {
     sql.push(&format!("select p.files, case when p.files > {SMALL} then "));
     match test.contains.as_deref() {
-        None => push_terms(&mut sql, test, "'x'"),
-        Some("") => push_terms(&mut sql, test, "'e', 'n'"),
+        None => push_terms(sql, test, "'x'"),
+        Some("") => push_terms(sql, test, "'e', 'n'"),
         Some(text) if contains::has_trigram(text) => {
             sql.push(&format!("(select case when count(*) <= {MAX_TERMS} then coalesce(array_agg(id), '{{}}') end from ((select id"));
-            push_dictionary(&mut sql, test, "'t'");
+            push_dictionary(sql, test, "'t'");
             sql.push(" and term like ").bind(contains::like(text));
             sql.push(&format!(" limit {}) union all (select id", MAX_TERMS + 1));
-            push_dictionary(&mut sql, test, "'n'");
+            push_dictionary(sql, test, "'n'");
             sql.push(")) as t)");
         }
         // No index narrows this: the terms of the metatag are read one by one, in the order of an index that leads by
@@ -72,16 +79,15 @@ pub fn look_up(tenant: i64, scope: &Scope, test: &MetatagTest) -> Sql {
         Some(text) => {
             sql.push(&format!("(select case when count(*) <= {MAX_TERMS} then coalesce(array_agg(id) filter (where kind = 'n' or term like "));
             sql.bind(contains::like(text)).push("), '{}') end from ((select id, kind, term");
-            push_dictionary(&mut sql, test, "'t'");
+            push_dictionary(sql, test, "'t'");
             sql.push(&format!(" order by digest limit {}) union all (select id, kind, term", MAX_TERMS + 1));
-            push_dictionary(&mut sql, test, "'n'");
+            push_dictionary(sql, test, "'n'");
             sql.push(")) as t)");
         }
     }
     sql.push(" end as ids from (select count(*) as files from (select from search_file_tags where tenant_id = $1 and ");
-    push_scope(&mut sql, scope);
+    place.push(sql);
     sql.push(&format!(" limit {}) as few) as p", SMALL + 1));
-    sql
 }
 
 fn push_terms(sql: &mut Sql, test: &MetatagTest, kinds: &str) {

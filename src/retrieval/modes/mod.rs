@@ -9,6 +9,7 @@
 //! sees a hidden file.
 
 use super::found::Scope;
+use super::look::Place;
 use super::sql::Sql;
 use crate::item::Mode;
 
@@ -70,17 +71,9 @@ pub fn key(scope: &Scope) -> &'static str {
     if scope.recursive { "path" } else { "name" }
 }
 
-/// Appends the condition that a row lies in the scope: by the folder alone where only that is looked at, else by the
-/// slate and the bounds of the subtree. The indexes are made for just these two.
+/// Appends the condition that a row lies in the scope.
 pub fn push_scope(sql: &mut Sql, scope: &Scope) {
-    if !scope.recursive {
-        sql.push("folder_id = ").bind(scope.folder_id);
-        return;
-    }
-    sql.push("slate_id = ").bind(scope.slate_id);
-    if let Some((first, beyond)) = scope.folder.below() {
-        sql.push(" and path >= ").bind(first).push(" and path < ").bind(beyond);
-    }
+    Place::Known(scope).push(sql);
 }
 
 /// Appends an arm over one view: the rows of the frame that pass `test`.

@@ -112,6 +112,12 @@ fn of_test(test: &Test) -> Vec<Terms<'_>> {
 /// [`MAX_TERMS`].
 pub fn look_up(tenant: i64, wanted: &[Wanted]) -> Sql {
     let mut sql = Sql::new(tenant);
+    push_look_up(&mut sql, wanted);
+    sql
+}
+
+/// Appends the same.
+pub fn push_look_up(sql: &mut Sql, wanted: &[Wanted]) {
     for (place, Wanted { key, terms }) in wanted.iter().enumerate() {
         if place > 0 {
             sql.push(" union all ");
@@ -140,7 +146,6 @@ pub fn look_up(tenant: i64, wanted: &[Wanted]) -> Sql {
         }
         sql.push(&format!(" limit {}) as terms) as ids", MAX_TERMS + 1));
     }
-    sql
 }
 
 impl Arm {

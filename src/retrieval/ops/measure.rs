@@ -1,6 +1,6 @@
 //! What the benchmark times on a connection: a search by itself, and the floor that it is held against.
 
-use super::{asks, store};
+use super::{Contents, asks, paths, store};
 use crate::db::Tx;
 use crate::error::Result;
 use crate::item::Mode;
@@ -14,11 +14,10 @@ use crate::retrieval::request::Request;
 /// Those of the database.
 pub fn locate(tx: &mut Tx, scope: &Scope, request: &Request, limit: i64) -> Result<Vec<i64>> {
     let asks = asks(&scope.folder, request);
-    let paths: Vec<&str> =
-        asks.iter().filter(|ask| ask.mode == Mode::Files).filter_map(|ask| ask.path.as_deref()).collect();
-    let named = store::files_at(tx, scope.slate_id, &paths)?;
+    let paths = paths(&asks, Mode::Files);
+    let named = store::files_at(tx, scope.slate_id, &paths, Contents::None)?;
     let arms = store::arms(tx, scope, request, Some((None, limit)))?;
-    let others = store::page(tx, scope, &arms, None, &[], limit)?;
+    let (others, _) = store::page(tx, scope, &arms, None, &[], limit, (0, Contents::None))?;
     Ok(named.into_values().map(|file| file.id).chain(others.into_iter().map(|file| file.id)).collect())
 }
 

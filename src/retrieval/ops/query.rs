@@ -2,14 +2,14 @@
 //!
 //! A query has pages. Each is a transaction of its own that reads the items and writes their record.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::{contents, follow, scope, search};
+use super::{Declared, Opened, follow, open, read_contents, search};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Error, Result};
@@ -86,6 +86,8 @@ pub struct Part {
 pub struct Chosen {
     scope: Scope,
     given: Vec<(FoundItem, ItemStatus)>,
+    /// Contents that were read on the way.
+    contents: HashMap<Vec<u8>, Vec<u8>>,
     /// Where the next page begins; none after the last.
     pub next: Option<Start>,
     /// Whether a limit left something out.
@@ -106,12 +108,11 @@ impl Chosen {
     }
 }
 
-/// What a page gives, before it is recorded.
+/// What a page gives, before it is recorded: all its contents have been read.
 #[derive(Debug)]
 pub struct Gathered {
     /// The items.
     pub chosen: Chosen,
-    contents: HashMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Gathered {
@@ -123,7 +124,7 @@ impl Gathered {
 
     /// The items as they are given, those of this record.
     pub fn views(self, record: Uuid) -> Vec<ItemView> {
-        let Gathered { chosen: Chosen { scope, given, .. }, mut contents } = self;
+        let Gathered { chosen: Chosen { scope, given, mut contents, .. } } = self;
         let files = given.iter().filter(|(item, status)| wanted(item, *status).is_some()).count();
         let no_two_alike = files == contents.len();
         let mut text = |item: &FoundItem, status| {
@@ -144,11 +145,13 @@ impl Gathered {
 ///
 /// # Errors
 /// Those of the database.
-pub fn choose(tx: &mut Tx, scope: Scope, request: &Request, part: Part) -> Result<Chosen> {
+pub fn choose(tx: &mut Tx, opened: Opened, request: &Request, part: Part) -> Result<Chosen> {
     let Part { start, limit, bytes: most, ahead } = part;
+    let scope = opened.scope().clone();
     let mut found = match start.ahead.files() {
         [] => {
-            search(tx, &scope, request, &Window { after: start.after.clone(), limit, count: false, ahead })?
+            let window = Window { after: start.after.clone(), limit, count: false, ahead, contents: true };
+            search(tx, opened, request, &window)?
         }
         _ => follow(tx, &scope, start.ahead.clone(), limit)?,
     };
@@ -178,7 +181,7 @@ pub fn choose(tx: &mut Tx, scope: Scope, request: &Request, part: Part) -> Resul
         _ => found.ahead = Ahead::default(),
     }
     let next = next.map(|after| Start { after, ahead: found.ahead, budget });
-    Ok(Chosen { scope, given, next, truncated, budget })
+    Ok(Chosen { scope, given, contents: found.contents, next, truncated, budget })
 }
 
 /// Finds what a page gives, and reads it.
@@ -186,14 +189,17 @@ pub fn choose(tx: &mut Tx, scope: Scope, request: &Request, part: Part) -> Resul
 /// # Errors
 /// Those of the database.
 pub fn gather(tx: &mut Tx, scope: Scope, request: &Request, part: Part) -> Result<Gathered> {
-    let chosen = choose(tx, scope, request, part)?;
+    let chosen = choose(tx, scope.into(), request, part)?;
     read(tx, chosen)
 }
 
-fn read(tx: &mut Tx, chosen: Chosen) -> Result<Gathered> {
+fn read(tx: &mut Tx, mut chosen: Chosen) -> Result<Gathered> {
     let hashes: Vec<&[u8]> = chosen.given.iter().filter_map(|(item, status)| wanted(item, *status)).collect();
-    let contents = contents(tx, &hashes)?;
-    Ok(Gathered { chosen, contents })
+    read_contents(tx, &hashes, &mut chosen.contents)?;
+    // What is not given is dropped: a page may have read more than it gives.
+    let wanted: HashSet<&[u8]> = hashes.into_iter().collect();
+    chosen.contents.retain(|hash, _| wanted.contains(&hash[..]));
+    Ok(Gathered { chosen })
 }
 
 /// A page that is recorded.
@@ -217,8 +223,12 @@ impl Page {
 /// # Errors
 /// [`Code::NotFound`](crate::error::Code::NotFound) when there is no such slate or folder.
 pub fn choose_page(tx: &mut Tx, ctx: &Ctx, query: &Query, part: Part) -> Result<Chosen> {
-    let scope = scope(tx, ctx, &query.slate, &query.folder, query.recursive)?.ok_or_else(Error::not_found)?;
-    choose(tx, scope, &query.request, part)
+    let declared = Declared { slate: &query.slate, folder: &query.folder, recursive: query.recursive };
+    // Of what has been found already, nothing need be looked up.
+    let nothing = Request::default();
+    let request = if part.start.ahead.files().is_empty() { &query.request } else { &nothing };
+    let opened = open(tx, ctx, declared, request, true)?.ok_or_else(Error::not_found)?;
+    choose(tx, opened, &query.request, part)
 }
 
 /// Gives a page that was chosen, maybe in another transaction, and records it.
@@ -240,7 +250,7 @@ pub fn give(tx: &mut Tx, ctx: &Ctx, query: &Query, chosen: Chosen) -> Result<Pag
         request: Some(&query.sent),
         items: gathered.record(ctx.now),
     };
-    let record = provenance::ops::record(tx, ctx, new)?.id;
+    let record = provenance::ops::record(tx, ctx, new)?.record.id;
     Ok(Page { gathered, record })
 }
 

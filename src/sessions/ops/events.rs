@@ -20,8 +20,8 @@ pub fn topic(tenant: TenantId, session: Uuid) -> String {
 /// Those of the database.
 pub fn append(tx: &mut Tx, session: Uuid, happened: &Happened, now: DateTime<Utc>) -> Result<()> {
     let data = serde_json::to_value(happened).map_err(Error::internal)?;
-    store::events::append(tx, session, happened.kind(), &data, now)?;
-    tx.notify(&topic(TenantId(tx.tenant()), session))
+    let topic = topic(TenantId(tx.tenant()), session);
+    store::events::append(tx, session, happened.kind(), &data, &topic, now)
 }
 
 /// The events after number `after`, at most `limit`, and whether nothing follows them any more.

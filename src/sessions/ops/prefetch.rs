@@ -196,7 +196,7 @@ fn record(tx: &mut Tx, ctx: &Ctx, session: &mut Loaded, pack: &Pack, sources: Ve
             items: vec![source.item],
         };
         let recorded = provenance::ops::record(tx, ctx, new)?;
-        (row.chain_length, row.chain_hash) = (recorded.position, Some(recorded.hash));
+        (row.chain_length, row.chain_hash) = (recorded.record.position, Some(recorded.hash));
     }
     Ok(())
 }

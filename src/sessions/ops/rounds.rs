@@ -7,23 +7,25 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::{Loaded, commit, events, load, number, refusal};
+use super::{Loaded, commit, load, loaded, number, refusal};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Code, Error, Result};
 use crate::item::ItemStatus;
 use crate::path::FolderPath;
 use crate::provenance::ops::{Link, NewRecord};
-use crate::provenance::record::{FileVersion, Kind, Record};
+use crate::provenance::record::{Kind, Record};
 use crate::retrieval::budget::{self, Budget, Candidate, Context, Shown, Verdict};
 use crate::retrieval::found::{After, FoundFile, FoundItem, Listing, Scope, Window};
+use crate::retrieval::ops::Declared;
 use crate::retrieval::request::{self, Parsed};
+use crate::retrieval::view::ItemView;
 use crate::sessions::event::Happened;
 use crate::sessions::machine::{self, Effect, Event, Status};
 use crate::sessions::output::{AnswerReason, Decision, DecisionKind, decide};
 use crate::sessions::render::{self, Aside, Held, Index, Repeat, Versions};
 use crate::sessions::schema::compile_request_match;
-use crate::sessions::store::{self, Entry, Lock, RoundRow, SessionRow};
+use crate::sessions::store::{self, Entry, Known, Lock, RoundRow, SessionRow};
 use crate::sessions::view::{Omitted, PastRound, RoundView};
 use crate::{provenance, retrieval};
 
@@ -31,7 +33,7 @@ use crate::{provenance, retrieval};
 const PAGE_BYTES: i64 = 16 << 20;
 
 /// All that a round shows: a thousand items at most.
-const WINDOW: Window = Window { after: After::Asked(0), limit: 1000, count: true, ahead: 0 };
+const WINDOW: Window = Window { after: After::Asked(0), limit: 1000, count: true, ahead: 0, contents: true };
 
 /// The output of a call, submitted as a round.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,8 +71,10 @@ pub fn submit(tx: &mut Tx, ctx: &Ctx, id: Uuid, new: &NewRound) -> Result<RoundV
 /// # Errors
 /// As [`submit`].
 pub fn submit_by(tx: &mut Tx, ctx: &Ctx, id: Uuid, new: &NewRound, by: By) -> Result<RoundView> {
-    let mut session = load(tx, ctx, id, Lock::Update)?;
-    if let Some(taken) = taken(tx, &session.row, new)? {
+    let found = store::find_for_round(tx, id, new.key.as_deref())?;
+    let (found, of_key) = found.filter(|(row, _)| ctx.sees(&row.slate)).ok_or_else(Error::not_found)?;
+    let mut session = loaded(found)?;
+    if let Some(taken) = taken(tx, &session.row, new, of_key)? {
         return rendered(tx, taken, ctx.now);
     }
     if session.row.is_run && by == By::Client && !session.state.status.is_finished() {
@@ -110,13 +114,14 @@ pub fn submit_by(tx: &mut Tx, ctx: &Ctx, id: Uuid, new: &NewRound, by: By) -> Re
     if decision == Decision::Tool && !state.status.is_finished() {
         row.decision = DecisionKind::Tool.as_str().into();
     }
+    let mut fetched = Fetched::default();
     for effect in &effects {
         match effect {
             Effect::Fetch { .. } => {
                 if let Decision::Retrieval(members) = &decision {
                     row.decision = DecisionKind::Retrieval.as_str().into();
                     let parsed = request::parse(members, &schema.granted, "").shape_as_errors();
-                    fetch(tx, ctx, &mut session, &mut row, members.clone(), parsed)?;
+                    fetched = fetch(tx, ctx, &mut session, &mut row, members.clone(), parsed)?;
                 }
             }
             Effect::RecordAnswer { forced, .. } => {
@@ -128,10 +133,16 @@ pub fn submit_by(tx: &mut Tx, ctx: &Ctx, id: Uuid, new: &NewRound, by: By) -> Re
         }
     }
     store::insert_round(tx, &row)?;
-    let view = rendered(tx, row, ctx.now)?;
-    events::append(tx, id, &Happened::round(&view), ctx.now)?;
-    commit(tx, &mut session, &effects, ctx.now)?;
+    let view = view(row, fetched.items)?;
+    commit(tx, &mut session, &effects, (&[Happened::round(&view)], &fetched.entries), ctx.now)?;
     Ok(view)
+}
+
+/// What a round gives, and what enters the context by it.
+#[derive(Default)]
+struct Fetched {
+    items: Vec<ItemView>,
+    entries: Vec<Entry>,
 }
 
 /// Performs [`Effect::Fetch`]: searches, gives what is not in context and within the budget, and records it.
@@ -142,22 +153,23 @@ fn fetch(
     row: &mut RoundRow,
     members: Map<String, Value>,
     parsed: Parsed,
-) -> Result<()> {
+) -> Result<Fetched> {
     let Loaded { row: session, terms, .. } = session;
     let folder = FolderPath::parse(&session.folder).map_err(Error::internal)?;
-    let scope = retrieval::ops::scope(tx, ctx, &session.slate, &folder, terms.recursive)?;
-    let found = match &scope {
-        Some(scope) => retrieval::ops::search(tx, scope, &parsed.request, &WINDOW)?,
-        None => retrieval::ops::nothing(&parsed.request),
+    let declared = Declared { slate: &session.slate, folder: &folder, recursive: terms.recursive };
+    let (scope, mut found) = match retrieval::ops::open(tx, ctx, declared, &parsed.request, true)? {
+        Some(opened) => {
+            (opened.scope().clone(), retrieval::ops::search(tx, opened, &parsed.request, &WINDOW)?)
+        }
+        None => (Scope::nowhere(&session.slate, folder), retrieval::ops::nothing(&parsed.request)),
     };
-    let scope = scope.unwrap_or_else(|| Scope::nowhere(&session.slate, folder));
 
     let files: Vec<&FoundFile> = found.items.iter().filter_map(|placed| placed.item.file()).collect();
     let ids: Vec<i64> = files.iter().map(|file| file.file_id).collect();
-    let known: HashMap<i64, FileVersion> =
-        store::in_context(tx, session, &ids)?.into_iter().map(|file| (file.file_id, file)).collect();
-    let shown =
-        known.iter().map(|(id, file)| (*id, Shown { version: file.version, sha256: file.sha256.clone() }));
+    let known = store::in_context(tx, session, &ids)?;
+    let known: HashMap<i64, Known> = known.into_iter().map(|known| (known.file.file_id, known)).collect();
+    let shown = (known.iter())
+        .map(|(id, Known { file, .. })| (*id, Shown { version: file.version, sha256: file.sha256.clone() }));
     let context = Context { shown: shown.collect(), refetch_changed: terms.refetch_changed };
     let candidates: Vec<Candidate> = (files.iter())
         .map(|file| Candidate {
@@ -173,6 +185,8 @@ fn fetch(
 
     let mut aside = Aside::default();
     let mut entries = Vec::new();
+    let mut versions = Versions::new();
+    let mut wanted = Vec::new();
     let mut omitted = found.beyond;
     let mut items = Vec::with_capacity(found.items.len());
     for (n, placed) in (1..).zip(&found.items) {
@@ -193,6 +207,7 @@ fn fetch(
                     let item = i32::try_from(n).unwrap_or(i32::MAX);
                     entries.push(Entry { file_id: file.file_id, slot, version: file.version, item });
                     session.shown_bytes += if file.is_text { file.size } else { 0 };
+                    wanted.push(file);
                     ItemStatus::Fetched
                 }
                 Some(Verdict::AlreadyInContext { .. }) => ItemStatus::AlreadyInContext,
@@ -204,9 +219,21 @@ fn fetch(
             },
         };
         let mut item = placed.item.record(&scope, status, ctx.now);
+        if let FoundItem::File(file) = &placed.item {
+            let held = Held {
+                media_type: file.media_type.clone(),
+                is_text: file.is_text,
+                gone: false,
+                data: None,
+            };
+            versions.insert((file.file_id, file.version), held);
+        }
         if let (ItemStatus::AlreadyInContext, Some(head)) = (status, &item.file)
-            && let Some(known) = known.get(&head.file_id)
+            && let Some(Known { file: known, media_type, is_text }) = known.get(&head.file_id)
         {
+            let held =
+                Held { media_type: media_type.clone(), is_text: *is_text, gone: false, data: None };
+            versions.insert((known.file_id, known.version), held);
             let repeat = Repeat {
                 path: (head.path != known.path).then(|| head.path.clone()),
                 head_version: (head.sha256 != known.sha256).then_some(head.version),
@@ -219,8 +246,13 @@ fn fetch(
         }
         items.push(item);
     }
-    if store::enter(tx, session, row.number, &entries)? != entries.len() {
-        return Err(Error::new(Code::Conflict, "another round came between; try again"));
+    let texts: Vec<&FoundFile> = wanted.into_iter().filter(|file| file.is_text).collect();
+    let hashes: Vec<&[u8]> = texts.iter().map(|file| &file.sha256[..]).collect();
+    retrieval::ops::read_contents(tx, &hashes, &mut found.contents)?;
+    for file in texts {
+        if let Some(held) = versions.get_mut(&(file.file_id, file.version)) {
+            held.data = found.contents.get(&file.sha256).cloned();
+        }
     }
 
     let request = Value::Object(members);
@@ -240,9 +272,9 @@ fn fetch(
         items,
     };
     let recorded = provenance::ops::record(tx, ctx, record)?;
-    (session.chain_length, session.chain_hash) = (recorded.position, Some(recorded.hash));
+    (session.chain_length, session.chain_hash) = (recorded.record.position, Some(recorded.hash));
 
-    row.record_id = Some(recorded.id);
+    row.record_id = Some(recorded.record.id);
     row.ignored = json!(parsed.ignored);
     row.errors = json!(parsed.errors);
     row.listings = json!(aside.listings);
@@ -251,15 +283,20 @@ fn fetch(
     row.truncated |= found.next.is_some() || omitted.files > 0;
     (row.omitted_files, row.omitted_bytes) = (omitted.files, omitted.bytes);
     row.total = found.total;
-    Ok(())
+    Ok(Fetched { items: render::items(&recorded.record, &mut versions, &aside), entries })
 }
 
 /// The round that this was taken as before.
-fn taken(tx: &mut Tx, session: &SessionRow, new: &NewRound) -> Result<Option<RoundRow>> {
-    if let Some(key) = &new.key
-        && let Some(row) = store::round_of_key(tx, session.id, key)?
+fn taken(
+    tx: &mut Tx,
+    session: &SessionRow,
+    new: &NewRound,
+    of_key: Option<i32>,
+) -> Result<Option<RoundRow>> {
+    if let Some(number) = of_key
+        && let Some(row) = store::round(tx, session.id, number)?
     {
-        let same = row.output == new.output && new.round.is_none_or(|round| number(round) == row.number);
+        let same = row.output == new.output && new.round.is_none_or(|round| super::number(round) == row.number);
         return match same {
             true => Ok(Some(row)),
             false => Err(Error::new(
@@ -311,6 +348,10 @@ fn rendered(tx: &mut Tx, row: RoundRow, now: DateTime<Utc>) -> Result<RoundView>
             render::items(&record, &mut versions, &aside(&row)?)
         }
     };
+    view(row, items)
+}
+
+fn view(row: RoundRow, items: Vec<ItemView>) -> Result<RoundView> {
     let unknown = |what: &str| Error::internal(anyhow::anyhow!("a round holds an unknown {what}"));
     let status = Status::from_name(&row.status).ok_or_else(|| unknown("status"))?;
     let decision = DecisionKind::from_name(&row.decision).ok_or_else(|| unknown("decision"))?;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Loaded, Lock, commit, events, load, refusal};
+use super::{Loaded, Lock, NOTHING, commit, load, refusal};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Code, Error, Result};
@@ -34,8 +34,8 @@ pub fn begin(tx: &mut Tx, ctx: &Ctx, id: Uuid, model: &str) -> Result<()> {
         return Err(Error::new(Code::RunActive, "it is running already"));
     }
     session.row.is_run = true;
-    events::append(tx, id, &Happened::Run { model: model.to_owned() }, ctx.now)?;
-    commit(tx, &mut session, &[], ctx.now)
+    let told = Happened::Run { model: model.to_owned() };
+    commit(tx, &mut session, &[], (&[told], &[]), ctx.now)
 }
 
 /// Where the session stands; it changes no more until the transaction ends.
@@ -70,5 +70,5 @@ pub fn fail(tx: &mut Tx, ctx: &Ctx, id: Uuid, reason: &str, detail: &str) -> Res
     let (state, effects) = machine::step(session.state, Event::Fail).map_err(refusal)?;
     session.state = state;
     session.row.failure = Some(json!({"reason": reason, "detail": detail}));
-    commit(tx, &mut session, &effects, ctx.now)
+    commit(tx, &mut session, &effects, NOTHING, ctx.now)
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Loaded, commit, load};
+use super::{Loaded, NOTHING, commit, load};
 use crate::corpora::pack::MAX_SLOT;
 use crate::ctx::Ctx;
 use crate::db::Tx;
@@ -61,7 +61,7 @@ impl Chain<'_> {
             previous: row.chain_hash.take(),
         };
         let recorded = provenance::ops::record(tx, ctx, NewRecord { link: Some(link), ..new })?;
-        (row.chain_length, row.chain_hash) = (recorded.position, Some(recorded.hash.clone()));
+        (row.chain_length, row.chain_hash) = (recorded.record.position, Some(recorded.hash.clone()));
         Ok(recorded)
     }
 }
@@ -92,6 +92,6 @@ pub fn store_slot<T>(
     if session.row.working["slots"].as_object().is_some_and(|slots| slots.len() > MAX_SLOTS) {
         return Err(Error::invalid_at("/stage", format!("a session has at most {MAX_SLOTS} slots")));
     }
-    commit(tx, &mut session, &[], ctx.now)?;
+    commit(tx, &mut session, &[], NOTHING, ctx.now)?;
     Ok((value, more))
 }

@@ -2,36 +2,38 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::{BigInt, Json, Text, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::db::Tx;
-use crate::db::schema::{session_events, sessions};
+use crate::db::schema::session_events;
+use crate::db::{CHANNEL, Tx};
 use crate::error::Result;
 
-/// The row of the session, which it locks, says which event this is.
+/// The row of the session says which event this is. Two who append at once meet at the event's key, and one begins anew.
 pub(in crate::sessions) fn append(
     tx: &mut Tx,
     session: Uuid,
     kind: &str,
     data: &Value,
+    topic: &str,
     now: DateTime<Utc>,
 ) -> Result<()> {
-    let this = sessions::table.filter(sessions::tenant_id.eq(tx.tenant()).and(sessions::id.eq(session)));
-    let number: i64 = diesel::update(this)
-        .set(sessions::event_count.eq(sessions::event_count + 1))
-        .returning(sessions::event_count)
-        .get_result(tx.conn())?;
-    diesel::insert_into(session_events::table)
-        .values((
-            session_events::tenant_id.eq(tx.tenant()),
-            session_events::session_id.eq(session),
-            session_events::number.eq(number),
-            session_events::kind.eq(kind),
-            session_events::data.eq(data),
-            session_events::created_at.eq(now),
-        ))
-        .execute(tx.conn())?;
+    sql_query(
+        "with counted as (update sessions set event_count = event_count + 1 where tenant_id = $1 and id = $2 returning 1) \
+         insert into session_events (tenant_id, session_id, number, kind, data, created_at) \
+         select s.tenant_id, s.id, s.event_count + 1, $3, $4, $5 from sessions s where s.tenant_id = $1 and s.id = $2 \
+         returning pg_notify($6, $7)",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<SqlUuid, _>(session)
+    .bind::<Text, _>(kind)
+    .bind::<Json, _>(data)
+    .bind::<Timestamptz, _>(now)
+    .bind::<Text, _>(CHANNEL)
+    .bind::<Text, _>(topic)
+    .execute(tx.conn())?;
     Ok(())
 }
 

@@ -111,7 +111,6 @@ impl Database {
         connect(&self.superuser_url())
     }
 
-    /// As the superuser.
     /// Makes files `c…` beside the file at `path` that are as it is, with the same contents, by SQL alone.
     #[allow(dead_code, reason = "not every suite that has this needs many files")]
     pub fn copies(&self, path: &str, count: u32) {
@@ -130,9 +129,9 @@ impl Database {
             ),
             format!(
                 "insert into files (tenant_id, id, slate_id, folder_id, name, path, version, sha256, size, media_type, \
-                                        is_text, modified_at, created_at, updated_at) \
+                                        is_text, data, modified_at, created_at, updated_at) \
                      select f.tenant_id, {new}, f.folder_id, 'c' || lpad(i::text, 6, '0'), {to}, 1, f.sha256, f.size, \
-                            f.media_type, f.is_text, now(), now(), now() from {from}"
+                            f.media_type, f.is_text, f.data, now(), now(), now() from {from}"
             ),
             format!(
                 "insert into file_tags (tenant_id, file_id, slate_id, folder_id, name, path, tags, term_ids) \
@@ -146,6 +145,7 @@ impl Database {
         statements.iter().for_each(|statement| superuser.batch_execute(statement).unwrap());
     }
 
+    /// As the superuser.
     pub fn superuser_url(&self) -> String {
         cluster().postgres.superuser_url(&self.name)
     }

@@ -52,7 +52,7 @@ const BROKEN: &[(&str, &str)] = &[
              from passage_roots r join slates s on s.tenant_id = r.tenant_id and s.name = r.slate and s.deleted_at is null \
              join files f on f.tenant_id = r.tenant_id and f.slate_id = s.id and f.is_text and not f.hidden \
                 and (r.path = '' or starts_with(f.path, r.path || '/')) \
-             join blobs b on b.tenant_id = f.tenant_id and b.sha256 = f.sha256) \
+             join version_contents b on b.tenant_id = f.tenant_id and b.file_id = f.id and b.version = f.version) \
          select coalesce(b.path, p.path) as line from belongs b \
          full join (select p.tenant_id, p.root_id, p.file_id, p.path, string_agg(p.text, '' order by p.position) as text, \
                            count(*) = max(p.position) as whole \
@@ -69,7 +69,8 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "the bytes of a version are those that its hash and size tell",
-        "select v.path as line from file_versions v left join blobs b on b.tenant_id = v.tenant_id and b.sha256 = v.sha256 \
+        "select v.path as line from file_versions v \
+             left join version_contents b on b.tenant_id = v.tenant_id and b.file_id = v.file_id and b.version = v.version \
          where v.purged_at is null and (b.data is null or sha256(b.data) <> v.sha256 or length(b.data) <> v.size)",
     ),
     (
