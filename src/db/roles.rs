@@ -68,14 +68,14 @@ pub fn refuse_powerful(connection: &mut PgConnection) -> anyhow::Result<()> {
         "with mine as (select r.* from pg_roles r where pg_has_role(session_user, r.oid, 'member')) \
          select session_user::text as login, bool_or(rolsuper) as superuser, bool_or(rolbypassrls) as bypasses, \
                 bool_or(rolcreaterole) as creates_roles, \
-                bool_or(has_schema_privilege(session_user, 'public', 'create')) as creates_objects, \
+                bool_or(has_schema_privilege(mine.oid, 'public', 'create')) as creates_objects, \
                 exists (select from pg_class c where c.relnamespace = 'public'::regnamespace \
                         and c.relowner in (select oid from mine)) as owns, \
                 bool_or(has_database_privilege(mine.oid, current_database(), 'temporary')) as makes_temporary, \
                 quote_ident(current_database()) as database, \
                 array(select p.oid::regprocedure::text from pg_proc p \
                        where p.pronamespace = 'public'::regnamespace and p.prosecdef \
-                         and has_function_privilege(session_user, p.oid, 'execute') \
+                         and exists (select from mine m where has_function_privilege(m.oid, p.oid, 'execute')) \
                          and not exists (select from unnest(p.proconfig) as setting \
                                           where setting ~ '^search_path=(.*, )?\"?pg_temp\"?$' \
                                             and setting !~ 'pg_temp.*pg_temp') order by 1) as open_functions \
