@@ -54,8 +54,9 @@ impl Database {
     /// When it cannot be reached, its schema is not current, or its login has a right too many. Each says what to do.
     pub fn open(config: &DatabaseConfig, schema: Schema) -> anyhow::Result<Database> {
         let (embedded, url) = locate(config, schema)?;
-        let db = Db::connect(&config.pool(&url))?;
+        // First, since a schema of before may be what the login is refused for.
         check(&url)?;
+        let db = Db::connect(&config.pool(&url))?;
         Ok(Database {
             db,
             place: place(embedded.as_ref(), config),
@@ -71,13 +72,13 @@ impl Database {
     /// As [`Database::open`].
     pub fn open_for_command(config: &DatabaseConfig) -> anyhow::Result<Database> {
         let (embedded, url) = locate(config, Schema::Expect)?;
+        check(&url)?;
         let db = Db::connect(&PoolOptions {
             url: url.clone(),
             size: 2,
             statement_timeout: PATIENCE,
             durable_queries: true,
         })?;
-        check(&url)?;
         Ok(Database {
             db,
             place: place(embedded.as_ref(), config),

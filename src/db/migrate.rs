@@ -145,7 +145,7 @@ pub fn run(url: &str, service: Option<&ServiceLogin>) -> anyhow::Result<usize> {
     let roles = Roles::of(&server.database);
     // A template's roles serve its copies: the schema's owner tells which they are.
     let roles = existing_roles(&mut connection)?.unwrap_or(roles);
-    prepare(&mut connection, &roles)?;
+    prepare(&mut connection, &server.database, &roles)?;
     connection.batch_execute(&format!(
         "set role {}; set slatebase.app_role = {}; set client_min_messages = warning",
         identifier(&roles.owner),
@@ -213,8 +213,8 @@ fn existing_roles(connection: &mut PgConnection) -> anyhow::Result<Option<Roles>
     }))
 }
 
-/// Makes what the owner cannot make for itself: the roles, and the extensions.
-fn prepare(connection: &mut PgConnection, roles: &Roles) -> anyhow::Result<()> {
+/// Does what the owner cannot do for itself: makes the roles and the extensions, and closes the database.
+fn prepare(connection: &mut PgConnection, database: &str, roles: &Roles) -> anyhow::Result<()> {
     for role in [&roles.owner, &roles.app] {
         make_role(connection, role, "nologin")
             .with_context(|| format!("cannot make the role {role}; the login needs CREATEROLE"))?;
@@ -236,7 +236,39 @@ fn prepare(connection: &mut PgConnection, roles: &Roles) -> anyhow::Result<()> {
             "grant usage, create on schema public to {owner}; grant usage on schema public to {}",
             identifier(&roles.app)
         ))
-        .context("cannot grant rights on the schema public; the login must own the database")
+        .context("cannot grant rights on the schema public; the login must own the database")?;
+    revoke_temporary(connection, database, &roles.app)
+}
+
+/// Takes the right to make temporary objects from everyone, and so from the application role: a session's own objects stand
+/// before those that it is given. Neither copies of a template nor restored dumps keep this, so each run looks at it.
+fn revoke_temporary(connection: &mut PgConnection, database: &str, app: &str) -> anyhow::Result<()> {
+    if !may_make_temporary(connection, app)? {
+        return Ok(());
+    }
+    let statement = format!("revoke temporary on database {} from public", identifier(database));
+    let refusal = connection.batch_execute(&format!("{statement}, {}", identifier(app))).err();
+    // A login that does not own the database may be told no more than a warning.
+    if refusal.is_some() || may_make_temporary(connection, app)? {
+        let why = refusal.map(|error| format!(" ({error})")).unwrap_or_default();
+        bail!(
+            "cannot take the right to make temporary tables from the application role{why}; the login must own the \
+             database, or its owner run `{statement}`"
+        );
+    }
+    Ok(())
+}
+
+fn may_make_temporary(connection: &mut PgConnection, role: &str) -> diesel::QueryResult<bool> {
+    #[derive(QueryableByName)]
+    struct May {
+        #[diesel(sql_type = Bool)]
+        may: bool,
+    }
+    let may: May = sql_query("select has_database_privilege($1, current_database(), 'temporary') as may")
+        .bind::<Text, _>(role)
+        .get_result(connection)?;
+    Ok(may.may)
 }
 
 fn make_login(connection: &mut PgConnection, roles: &Roles, login: &ServiceLogin) -> anyhow::Result<()> {

@@ -7,7 +7,7 @@
 
 use anyhow::{Context, bail};
 use diesel::pg::PgConnection;
-use diesel::sql_types::{Bool, Text};
+use diesel::sql_types::{Array, Bool, Text};
 use diesel::{QueryableByName, RunQueryDsl};
 
 /// The names of a database's two roles.
@@ -48,10 +48,18 @@ struct TooMuch {
     creates_objects: bool,
     #[diesel(sql_type = Bool)]
     owns: bool,
+    #[diesel(sql_type = Bool)]
+    makes_temporary: bool,
+    #[diesel(sql_type = Text)]
+    database: String,
+    /// Functions that run as their owner and look up names where the caller may have put some first.
+    #[diesel(sql_type = Array<Text>)]
+    open_functions: Vec<String>,
 }
 
 /// Refuses a login that could bypass the isolation of tenants, and says which right is too much. It is `session_user`
-/// that is looked at, and every role that it is a member of.
+/// that is looked at, and every role that it is a member of. Refused as well are functions of other roles that it could
+/// make run what it likes.
 ///
 /// # Errors
 /// Names the right, and what to do.
@@ -60,9 +68,17 @@ pub fn refuse_powerful(connection: &mut PgConnection) -> anyhow::Result<()> {
         "with mine as (select r.* from pg_roles r where pg_has_role(session_user, r.oid, 'member')) \
          select session_user::text as login, bool_or(rolsuper) as superuser, bool_or(rolbypassrls) as bypasses, \
                 bool_or(rolcreaterole) as creates_roles, \
-                bool_or(has_schema_privilege(session_user, 'public', 'create')) as creates_objects, \
+                bool_or(has_schema_privilege(mine.oid, 'public', 'create')) as creates_objects, \
                 exists (select from pg_class c where c.relnamespace = 'public'::regnamespace \
-                        and c.relowner in (select oid from mine)) as owns \
+                        and c.relowner in (select oid from mine)) as owns, \
+                bool_or(has_database_privilege(mine.oid, current_database(), 'temporary')) as makes_temporary, \
+                quote_ident(current_database()) as database, \
+                array(select p.oid::regprocedure::text from pg_proc p \
+                       where p.pronamespace = 'public'::regnamespace and p.prosecdef \
+                         and exists (select from mine m where has_function_privilege(m.oid, p.oid, 'execute')) \
+                         and not exists (select from unnest(p.proconfig) as setting \
+                                          where setting ~ '^search_path=(.*, )?\"?pg_temp\"?$' \
+                                            and setting !~ 'pg_temp.*pg_temp') order by 1) as open_functions \
          from mine",
     )
     .get_result(connection)
@@ -80,6 +96,24 @@ pub fn refuse_powerful(connection: &mut PgConnection) -> anyhow::Result<()> {
              SLATEBASE_DATABASE_URL must name a login that is a member of the application role and nothing more; \
              `slatebase migrate` makes one when SLATEBASE_MIGRATE_DATABASE_URL names the powerful login",
             found.login
+        );
+    }
+    if found.makes_temporary {
+        bail!(
+            "the database login \"{}\" may make temporary tables, which stand before all others in its session: run \
+             `slatebase migrate`, or `revoke temporary on database {} from public` as the database's owner; where the login \
+             or a role that it is a member of holds the right by name, revoke it from that too",
+            found.login,
+            found.database
+        );
+    }
+    if !found.open_functions.is_empty() {
+        bail!(
+            "these functions run as their owner on behalf of \"{}\", and their search path does not end with pg_temp, so \
+             that they may use what the caller made: {}. Run `slatebase migrate`, or `alter function … set search_path = \
+             pg_catalog, pg_temp`, or revoke the right to execute them",
+            found.login,
+            found.open_functions.join(", ")
         );
     }
     Ok(())

@@ -181,22 +181,80 @@ async fn the_application_role_can_do_no_more_than_it_needs() {
     .await;
 }
 
+/// Functions of the owner that believe their caller, and why they may. All others that take anything say whose it is, and
+/// refuse what is not the transaction's tenant.
+const TRUSTING: [(&str, &str); 2] = [
+    (
+        "api_key",
+        "signing in: before the key is known there is no tenant; it gives the hash of a secret to compare with",
+    ),
+    ("erase_tenant", "erasing: the operator's transactions alone, which belong to no tenant"),
+];
+
 #[tokio::test]
 async fn functions_of_the_owner_are_closed_to_everyone_else() {
     catalogue(|connection| {
+        // By this path nothing of the caller's is found in place of what a function means.
         let definers = lines(
             connection,
-            "select p.proname::text as line from pg_proc p where p.pronamespace = 'public'::regnamespace and p.prosecdef \
-             order by 1",
+            "select concat_ws('|', p.proname, array_to_string(p.proconfig, ';'), \
+                    p.proowner = (select relowner from pg_class where oid = 'public.files'::regclass), \
+                    has_function_privilege('public', p.oid, 'execute'), \
+                    p.pronargs > 0 and p.prosrc !~ '\\mbegin\\s+if of_tenant is distinct from public\\.app_tenant\\(\\) then\\s+raise exception') \
+                    as line \
+             from pg_proc p where p.pronamespace = 'public'::regnamespace and p.prosecdef order by 1",
         );
-        assert_eq!(definers, ["analyze_passages", "api_key", "drop_terms", "erase_tenant", "freshen_statistics", "purge_versions", "refresh_statistics"]);
+        assert!(definers.len() >= 7, "{definers:?}");
+        for function in definers {
+            let (name, rest) = function.split_once('|').unwrap();
+            let trusts = if TRUSTING.iter().any(|(trusting, _)| *trusting == name) { "t" } else { "f" };
+            assert_eq!(rest, format!("search_path=pg_catalog, pg_temp|t|f|{trusts}"), "{name}");
+        }
+        let elsewhere = lines(
+            connection,
+            "select p.oid::regprocedure::text as line from pg_proc p where p.prosecdef \
+             and p.pronamespace <> 'public'::regnamespace",
+        );
+        assert!(elsewhere.is_empty(), "{elsewhere:?}");
         let open = lines(
             connection,
-            "select p.proname::text as line from pg_proc p where p.pronamespace = 'public'::regnamespace and ( \
-                 p.prosecdef and (p.proconfig is null or has_function_privilege('public', p.oid, 'execute')) \
-                 or p.proname in ('isolate', 'grant_to_app') and has_function_privilege('public', p.oid, 'execute'))",
+            "select p.proname::text as line from pg_proc p where p.pronamespace = 'public'::regnamespace \
+             and p.proname in ('isolate', 'grant_to_app') and has_function_privilege('public', p.oid, 'execute')",
         );
         assert!(open.is_empty(), "{open:?}");
+    })
+    .await;
+}
+
+/// Every policy and search view asks these; called, and not a part of the plan, they would cost a call for each row.
+#[tokio::test]
+async fn what_policies_ask_is_bound_and_becomes_a_part_of_plans() {
+    catalogue(|connection| {
+        let plan = {
+            #[derive(QueryableByName)]
+            struct Plan {
+                #[diesel(sql_type = Text, column_name = "QUERY PLAN")]
+                line: String,
+            }
+            let sql = "explain (verbose, costs off) select id from search_files union all \
+                       select tenant_id from run_queue where app_operator()";
+            let plan: Vec<Plan> = sql_query(sql).load(connection).unwrap();
+            plan.into_iter().map(|row| row.line).collect::<Vec<_>>().join("\n")
+        };
+        assert!(
+            plan.contains("NULLIF(current_setting('app.tenant_id'") && !plan.contains("app_tenant"),
+            "{plan}"
+        );
+        assert!(
+            plan.contains("COALESCE(current_setting('app.operator'") && !plan.contains("app_operator"),
+            "{plan}"
+        );
+        let looked_up = lines(
+            connection,
+            "select proname::text as line from pg_proc where pronamespace = 'public'::regnamespace \
+             and proname in ('app_tenant', 'app_operator') and prosqlbody is null",
+        );
+        assert!(looked_up.is_empty(), "{looked_up:?}");
     })
     .await;
 }

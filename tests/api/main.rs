@@ -5,6 +5,7 @@ mod bulk;
 mod capability;
 mod catalog;
 mod catalogue;
+mod definers;
 mod facets;
 mod files;
 mod filters;

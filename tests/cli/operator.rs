@@ -98,25 +98,43 @@ fn a_login_that_owns_the_database_and_makes_roles_suffices_to_migrate() {
         let of_test = url::Url::parse(&cli.database.superuser_url().replace("@/", "@unix/")).unwrap();
         format!("postgres://{user}@/{name}?{}", of_test.query().unwrap())
     };
-    for statement in ["create role {}_migrate login createrole", "create database {} owner {}_migrate"] {
-        admin.batch_execute(&statement.replace("{}", &name)).unwrap();
-    }
-    let told = |arguments: &[&str]| {
+    let make = ["create role {}_migrate login createrole", "create database {} owner {}_migrate"];
+    make.iter().for_each(|statement| admin.batch_execute(&statement.replace("{}", &name)).unwrap());
+    let told_by = |login: &str, arguments: &[&str]| {
         let mut command = cli.command(arguments);
         command.env("SLATEBASE_DATABASE_URL", url(&format!("{name}_service")));
-        run(command.env("SLATEBASE_MIGRATE_DATABASE_URL", url(&format!("{name}_migrate"))))
+        run(command.env("SLATEBASE_MIGRATE_DATABASE_URL", url(&format!("{name}_{login}"))))
     };
+    let told = |arguments: &[&str]| told_by("migrate", arguments);
     let (first, second, made) = (told(&["migrate"]), told(&["migrate"]), told(&["tenant", "create", "acme"]));
+    // A restored dump has the schema, and lacks what was revoked on the database; only the database's owner mends that.
+    let restored = [
+        "grant temporary on database {} to public",
+        "create role {}_other login createrole in role slatebase_owner_{}",
+    ];
+    restored.iter().for_each(|statement| admin.batch_execute(&statement.replace("{}", &name)).unwrap());
+    let (open, other) = (told(&["tenant", "list"]), told_by("other", &["migrate"]));
+    let (mended, closed) = (told(&["migrate"]), told(&["tenant", "list"]));
     // Roles are the cluster's, and would stay.
     for statement in [
         "drop database {} with (force)",
-        "drop role {}_service, {}_migrate, slatebase_owner_{}, slatebase_app_{}",
+        "drop role {}_service, {}_migrate, {}_other, slatebase_owner_{}, slatebase_app_{}",
     ] {
         admin.batch_execute(&statement.replace("{}", &name)).unwrap();
     }
     assert!(first.expect(0).out.starts_with("ran "));
     assert!(second.expect(0).out.starts_with("the schema is current"));
     made.expect(0);
+    let revoke = format!("revoke temporary on database {name} from public");
+    assert!(open.err.contains("slatebase migrate") && open.err.contains(&revoke), "{open:#?}");
+    assert!(
+        other.err.contains("must own the database") && other.err.contains("revoke temporary"),
+        "{other:#?}"
+    );
+    open.expect(1);
+    other.expect(1);
+    mended.expect(0);
+    closed.expect(0);
 }
 
 #[test]

@@ -95,9 +95,10 @@ impl Database {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let cluster = cluster();
-        connect(&cluster.postgres.superuser_url("postgres"))
-            .batch_execute(&format!("create database {name} template {}", cluster.template))
-            .unwrap();
+        let mut admin = connect(&cluster.postgres.superuser_url("postgres"));
+        admin.batch_execute(&format!("create database {name} template {}", cluster.template)).unwrap();
+        // What is granted on a template itself is not copied.
+        admin.batch_execute(&format!("revoke temporary on database {name} from public")).unwrap();
         Database { name }
     }
 

@@ -85,6 +85,11 @@ impl Server {
         &self.config
     }
 
+    /// Names the database, as the service's own login.
+    pub fn service_url(&self) -> String {
+        self.database.url()
+    }
+
     /// Names the database, as the superuser.
     pub fn superuser_url(&self) -> String {
         self.database.superuser_url()
