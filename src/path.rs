@@ -51,6 +51,12 @@ impl Span {
     }
 }
 
+/// The Unicode normal form C of each path, which the schema keeps of those that have other spellings.
+pub fn normal_forms(paths: &[&str]) -> Vec<String> {
+    use unicode_normalization::UnicodeNormalization;
+    paths.iter().map(|path| path.nfc().collect()).collect()
+}
+
 /// Why a text is no path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {

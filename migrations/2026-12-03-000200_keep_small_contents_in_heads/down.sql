@@ -1,3 +1,6 @@
+drop index files_hidden;
+drop index files_slate_name;
+create index files_slate_name on files (tenant_id, slate_id, name);
 insert into blobs (tenant_id, sha256, data)
     select distinct on (tenant_id, sha256) tenant_id, sha256, data from files where data is not null order by tenant_id, sha256
     on conflict do nothing;

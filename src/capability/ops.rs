@@ -78,7 +78,8 @@ pub fn read_file(tx: &mut Tx, ctx: &Ctx, target: &FileTarget) -> Result<Outcome>
     };
     let file = Some(file_version(&row));
     let slate_name = Some(slate.name.clone());
-    let bytes = if row.gone { None } else { Some(files::ops::read::bytes(tx, row.file_id, row.version, None)?) };
+    let bytes =
+        if row.gone { None } else { Some(files::ops::read::bytes(tx, row.file_id, row.version, None)?) };
     let result = match bytes {
         None => {
             let detail = "the bytes of this version are no longer kept; their hash and its records are";
@@ -278,7 +279,8 @@ pub fn resolve_file(
 ) -> Result<Resolution> {
     let Cited { slate, row } = cited(tx, ctx, citation)?;
     let on_record = format!("sha256:{}", hex(&row.sha256));
-    let bytes = if row.gone { None } else { Some(files::ops::read::bytes(tx, row.file_id, row.version, None)?) };
+    let bytes =
+        if row.gone { None } else { Some(files::ops::read::bytes(tx, row.file_id, row.version, None)?) };
     let (status, detail) = match &bytes {
         None => (
             ResolveStatus::Gone,

@@ -42,6 +42,16 @@ fn look(tx: &mut Tx, ctx: &Ctx, id: &str, lock: bool) -> Result<Option<Corpus>> 
     Ok(found.filter(|corpus| corpus.row.slate().is_none_or(|(slate, _)| ctx.sees(slate))))
 }
 
+/// Those corpora of these ids that there are and whose slate the key may touch, in no order.
+///
+/// # Errors
+/// Those of the database.
+pub fn find_many(tx: &mut Tx, ctx: &Ctx, ids: &[&str]) -> Result<Vec<Corpus>> {
+    let found: Result<Vec<Corpus>> = store::find_many(tx, ids)?.into_iter().map(corpus).collect();
+    let seen = |corpus: &Corpus| corpus.row.slate().is_none_or(|(slate, _)| ctx.sees(slate));
+    Ok(found?.into_iter().filter(seen).collect())
+}
+
 /// The corpus of this id; else the first published one in a slate that has it as its index name.
 ///
 /// # Errors

@@ -30,6 +30,14 @@ pub(super) fn find(tx: &mut Tx, id: &str, lock: bool) -> Result<Option<CorpusRow
     Ok(row.optional()?)
 }
 
+/// Those of these ids.
+pub(super) fn find_many(tx: &mut Tx, ids: &[&str]) -> Result<Vec<CorpusRow>> {
+    Ok(corpora::table
+        .filter(corpora::tenant_id.eq(tx.tenant()).and(corpora::id.eq_any(ids)))
+        .select(CorpusRow::as_select())
+        .load(tx.conn())?)
+}
+
 /// The first published corpus in a slate (of those in `only`) that has this index name.
 pub(super) fn find_collection(tx: &mut Tx, only: Option<&[String]>, name: &str) -> Result<Option<CorpusRow>> {
     let mut query = corpora::table

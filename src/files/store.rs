@@ -18,7 +18,7 @@ use crate::db::kept::Kept;
 use crate::db::schema::files;
 use crate::error::Result;
 use crate::metatags::Tags;
-use crate::path::{FilePath, has_spellings};
+use crate::path::{FilePath, has_spellings, normal_forms};
 
 #[derive(QueryableByName)]
 struct HeadRow {
@@ -188,19 +188,21 @@ pub fn taken(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<HashMap<String, 
          cross join lateral (select from folders d \
              where d.tenant_id = $1 and d.slate_id = $2 and d.path = asked.path limit 1) as d";
     let by_spelling = " union all \
-         select asked.path, false from unnest($3) as asked (path) \
-         join files f on f.tenant_id = $1 and f.slate_id = $2 and f.nfc = normalize(asked.path, NFC) \
-              and f.path <> asked.path \
+         select asked.path, false from unnest($3, $4) as asked (path, nfc) \
+         join files f on f.tenant_id = $1 and f.slate_id = $2 and f.nfc = asked.nfc and f.path <> asked.path \
          union all \
-         select asked.path, false from unnest($3) as asked (path) \
-         join folders d on d.tenant_id = $1 and d.slate_id = $2 and d.nfc = normalize(asked.path, NFC) \
-              and d.path <> asked.path";
-    let spelt = if paths.iter().any(|path| has_spellings(path)) { by_spelling } else { "" };
-    let rows: Vec<TakenRow> = sql_query(format!("{by_path}{spelt}"))
-        .bind::<BigInt, _>(tx.tenant())
-        .bind::<BigInt, _>(slate)
-        .bind::<Array<Text>, _>(paths)
-        .load(tx.conn())?;
+         select asked.path, false from unnest($3, $4) as asked (path, nfc) \
+         join folders d on d.tenant_id = $1 and d.slate_id = $2 and d.nfc = asked.nfc and d.path <> asked.path";
+    let statement = |spelt| {
+        sql_query(format!("{by_path}{spelt}"))
+            .bind::<BigInt, _>(tx.tenant())
+            .bind::<BigInt, _>(slate)
+            .bind::<Array<Text>, _>(paths)
+    };
+    let rows: Vec<TakenRow> = match paths.iter().any(|path| has_spellings(path)) {
+        true => statement(by_spelling).bind::<Array<Text>, _>(normal_forms(paths)).load(tx.conn())?,
+        false => statement("").load(tx.conn())?,
+    };
     let why = |by_folder| match by_folder {
         true => "a folder of this name exists",
         false => "a name that differs only in Unicode normal form exists in the folder",

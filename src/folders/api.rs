@@ -135,9 +135,7 @@ async fn index(
     let limit = page.limit;
     let (path, rows) = app
         .db
-        .tenant(ctx.tenant, move |tx| {
-            ops::index_at(tx, &ctx, &slate, &path, after.as_deref(), limit.rows())
-        })
+        .tenant(ctx.tenant, move |tx| ops::index_at(tx, &ctx, &slate, &path, after.as_deref(), limit.rows()))
         .await?;
     let Page { items, next_cursor } = Page::cut(rows, limit, |last| last.name.clone());
     Ok(HttpResponse::Ok().json(IndexView { path, items, next_cursor }))

@@ -13,10 +13,10 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Code, Error, Result};
 use crate::item::IndexEntry;
-use crate::{metatags, passages};
 use crate::path::{FolderPath, MAX_LEVELS, MAX_PATH, has_spellings};
 use crate::precondition::Preconditions;
 use crate::slates::{self, Slate};
+use crate::{metatags, passages};
 
 /// The settings of a folder; a PUT gives all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
@@ -105,7 +105,10 @@ pub fn index_at(
         found = store::index_at(tx, slate, path.as_str(), after, limit, EXACT_FILES)?;
     }
     if let Some((path, rows)) = found {
-        return Ok((path, rows.into_iter().map(|row| IndexEntry { name: row.name, size: row.size }).collect()));
+        return Ok((
+            path,
+            rows.into_iter().map(|row| IndexEntry { name: row.name, size: row.size }).collect(),
+        ));
     }
     let slate = slates::ops::get(tx, ctx, slate)?;
     let folder = get(tx, &slate, path)?;

@@ -8,7 +8,7 @@ use diesel::{QueryableByName, sql_query};
 use crate::db::Tx;
 use crate::db::schema::folders;
 use crate::error::Result;
-use crate::path::Span;
+use crate::path::{Span, normal_forms};
 
 #[derive(Queryable, Selectable, QueryableByName)]
 #[diesel(table_name = folders)]
@@ -84,14 +84,14 @@ pub(super) fn lock(tx: &mut Tx, ids: &[i64]) -> Result<()> {
 /// Which of these paths, or of their other spellings, a file has.
 pub(super) fn files_at(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<Vec<String>> {
     let rows: Vec<PathRow> = sql_query(
-        "select asked.path from unnest($3) as asked (path) where exists ( \
+        "select asked.path from unnest($3, $4) as asked (path, nfc) where exists ( \
              select from files f where f.tenant_id = $1 and f.slate_id = $2 and f.path = asked.path) \
-         or exists ( \
-             select from files f where f.tenant_id = $1 and f.slate_id = $2 and f.nfc = normalize(asked.path, NFC))",
+         or exists (select from files f where f.tenant_id = $1 and f.slate_id = $2 and f.nfc = asked.nfc)",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<BigInt, _>(slate)
     .bind::<Array<Text>, _>(paths)
+    .bind::<Array<Text>, _>(normal_forms(paths))
     .load(tx.conn())?;
     Ok(rows.into_iter().map(|row| row.path).collect())
 }
@@ -99,12 +99,13 @@ pub(super) fn files_at(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<Vec<St
 /// Which of these paths differ from a folder's in Unicode normal form alone.
 pub(super) fn misspelt(tx: &mut Tx, slate: i64, paths: &[&str]) -> Result<Vec<String>> {
     let rows: Vec<PathRow> = sql_query(
-        "select asked.path from unnest($3) as asked (path) join folders f on f.tenant_id = $1 and f.slate_id = $2 \
-             and f.nfc = normalize(asked.path, NFC) and f.path <> asked.path",
+        "select asked.path from unnest($3, $4) as asked (path, nfc) join folders f on f.tenant_id = $1 and f.slate_id = $2 \
+             and f.nfc = asked.nfc and f.path <> asked.path",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<BigInt, _>(slate)
     .bind::<Array<Text>, _>(paths)
+    .bind::<Array<Text>, _>(normal_forms(paths))
     .load(tx.conn())?;
     Ok(rows.into_iter().map(|row| row.path).collect())
 }

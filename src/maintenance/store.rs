@@ -51,11 +51,12 @@ struct VersionRow {
 /// Versions whose bytes are kept although their file was deleted longer ago than its slate keeps them.
 pub(super) fn expired_versions(tx: &mut Tx, now: DateTime<Utc>, limit: i64) -> Result<Vec<(i64, i64)>> {
     let rows: Vec<VersionRow> = sql_query(
-        "select v.file_id, v.version from slates s
-         join file_ids i on i.tenant_id = $1 and i.slate_id = s.id
-              and i.deleted_at < $2 - make_interval(days => s.retention_days)
+        "with s as materialized (select id, $2 - make_interval(days => retention_days) as horizon from slates
+             where tenant_id = $1)
+         select v.file_id, v.version from s
+         join file_ids i on i.tenant_id = $1 and i.slate_id = s.id and i.deleted_at < s.horizon
          join file_versions v on v.tenant_id = $1 and v.file_id = i.id
-         where s.tenant_id = $1 and v.purged_at is null order by v.file_id, v.version limit $3",
+         where v.purged_at is null order by v.file_id, v.version limit $3",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<Timestamptz, _>(now)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::cut::{Passage, cut};
 use super::file::{File, Hit, Home};
-use super::store::{self, HitRow, Root, Row};
+use super::store::{self, HitRow, Root, Row, ToCount};
 use super::terms::{self, Counted};
 use crate::authority::Authority;
 use crate::db::Tx;
@@ -211,7 +211,8 @@ fn fill_root(tx: &mut Tx, home: Home<'_>, root: &Root, files: Option<&[i64]>, at
         }
         let mut cuts = Vec::with_capacity(missing.len());
         for file in &missing {
-            let contents = file.data.as_ref().or(contents.get(&file.sha256)).map(Vec::as_slice).unwrap_or_default();
+            let contents =
+                file.data.as_ref().or(contents.get(&file.sha256)).map(Vec::as_slice).unwrap_or_default();
             let text = std::str::from_utf8(contents).map_err(Error::internal)?;
             cuts.push((file, text, cut(text, &file.media_type)));
         }
@@ -241,26 +242,85 @@ impl From<HitRow> for Hit {
     }
 }
 
-/// The best passages below a root for a text, at most `limit`, by score, then by path and position. A text that ranks
-/// nothing, because it has no words or no passage has any of them, gives the first passages, in order.
+/// A folder that is searched.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// Its slate.
+    pub home: Home<'a>,
+    /// Its path.
+    pub folder: &'a str,
+    /// The most passages that it may give.
+    pub limit: i64,
+}
+
+/// The best passages in each place for a text, by score, then by path and position. A text that ranks nothing, because it has no
+/// words or no passage has any of them, gives the first passages, in order; a place that is no root gives none.
 ///
 /// # Errors
 /// Those of the database.
-pub fn search(tx: &mut Tx, home: Home<'_>, folder: &str, text: &str, limit: i64) -> Result<Vec<Hit>> {
-    let Some(root) = store::roots(tx, home.name)?.into_iter().find(|root| root.path == folder) else {
-        return Ok(Vec::new());
+pub fn search(tx: &mut Tx, places: &[Place<'_>], text: &str) -> Result<Vec<Vec<Hit>>> {
+    let slates: Vec<&str> = places.iter().map(|place| place.home.name).collect();
+    let folders: Vec<&str> = places.iter().map(|place| place.folder).collect();
+    let roots = store::roots_at(tx, &slates, &folders)?;
+    let mut languages: Vec<&str> = places.iter().map(|place| place.home.language).collect();
+    languages.sort_unstable();
+    languages.dedup();
+    let words = match text.trim().is_empty() || roots.iter().all(Option::is_none) {
+        true => vec![Vec::new(); languages.len()],
+        false => store::words(tx, &languages, text)?,
     };
-    let words = if text.trim().is_empty() { Vec::new() } else { store::words(tx, home.language, text)? };
-    let plan = match words.len() {
-        0 => None,
-        // How rare a word is says nothing beside no other.
-        1 => terms::plan(words.into_iter().map(|lexeme| Counted { lexeme, passages: 1 }).collect(), 1),
-        _ => {
-            let all = store::count(tx, root.id)?;
-            terms::plan(store::count_each(tx, root.id, words, terms::ceiling(all))?, all)
+    let words = |place: &Place<'_>| match languages.binary_search(&place.home.language) {
+        Ok(at) => words[at].clone(),
+        Err(_) => Vec::new(),
+    };
+    let mut plans =
+        plans(tx, places.iter().zip(&roots).filter_map(|(place, root)| Some(((*root)?, words(place)))))?;
+    let mut found = Vec::with_capacity(places.len());
+    for (place, root) in places.iter().zip(roots) {
+        let Some(root) = root else {
+            found.push(Vec::new());
+            continue;
+        };
+        let plan = plans.remove(&root).flatten();
+        let best =
+            plan.map(|plan| store::search(tx, root, &plan, place.limit)).transpose()?.unwrap_or_default();
+        let best = if best.is_empty() { store::first(tx, root, place.limit)? } else { best };
+        found.push(best.into_iter().map(Hit::from).collect());
+    }
+    Ok(found)
+}
+
+/// What is searched for in each root, by the words that are asked for there; none where they rank nothing.
+fn plans(
+    tx: &mut Tx,
+    asked: impl Iterator<Item = (i64, Vec<String>)>,
+) -> Result<HashMap<i64, Option<terms::Plan>>> {
+    let mut plans = HashMap::new();
+    let mut several: Vec<(i64, Vec<String>)> = Vec::new();
+    for (root, words) in asked {
+        match words.len() {
+            0 => drop(plans.insert(root, None)),
+            // How rare a word is says nothing beside no other.
+            1 => {
+                let words = words.into_iter().map(|lexeme| Counted { lexeme, passages: 1 });
+                plans.insert(root, terms::plan(words.collect(), 1));
+            }
+            _ if several.iter().any(|(other, _)| *other == root) => {}
+            _ => several.push((root, words)),
         }
-    };
-    let found = plan.map(|plan| store::search(tx, root.id, &plan, limit)).transpose()?.unwrap_or_default();
-    let found = if found.is_empty() { store::first(tx, root.id, limit)? } else { found };
-    Ok(found.into_iter().map(Hit::from).collect())
+    }
+    if several.is_empty() {
+        return Ok(plans);
+    }
+    let roots: Vec<i64> = several.iter().map(|(root, _)| *root).collect();
+    let totals = store::count(tx, &roots)?;
+    let to_count = several.into_iter().zip(&totals).map(|((root, words), all)| ToCount {
+        root,
+        words,
+        ceiling: terms::ceiling(*all),
+    });
+    let counted = store::count_each(tx, to_count.collect())?;
+    let several = roots.into_iter().zip(counted).zip(totals);
+    plans.extend(several.map(|((root, words), all)| (root, terms::plan(words, all))));
+    Ok(plans)
 }

@@ -279,31 +279,58 @@ struct BlobRow {
 
 /// The contents of these hashes.
 pub(super) fn contents(tx: &mut Tx, hashes: &[&[u8]]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let rows: Vec<BlobRow> =
-        sql_query("select sha256, data from blobs where tenant_id = $1 and sha256 = any($2)")
-            .bind::<BigInt, _>(tx.tenant())
-            .bind::<Array<Binary>, _>(hashes)
-            .load(tx.conn())?;
+    let rows: Vec<BlobRow> = sql_query(
+        "select b.sha256, b.data from unnest($2) as asked (sha256) cross join lateral (select * from blobs b \
+             where b.tenant_id = $1 and b.sha256 = asked.sha256 limit 1) as b",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<Array<Binary>, _>(hashes)
+    .load(tx.conn())?;
     Ok(rows.into_iter().map(|row| (row.sha256, row.data)).collect())
 }
 
 #[derive(QueryableByName)]
+struct RootRow {
+    #[diesel(sql_type = Nullable<BigInt>)]
+    id: Option<i64>,
+}
+
+/// The roots at these places, a slate's name and a path each; none where there is no root.
+pub(super) fn roots_at(tx: &mut Tx, slates: &[&str], paths: &[&str]) -> Result<Vec<Option<i64>>> {
+    let rows: Vec<RootRow> = sql_query(
+        "select r.id from unnest($2, $3) with ordinality as asked (slate, path, n) \
+         left join passage_roots r on r.tenant_id = $1 and r.slate = asked.slate and r.path = asked.path order by asked.n",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<Array<Text>, _>(slates)
+    .bind::<Array<Text>, _>(paths)
+    .load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| row.id).collect())
+}
+
+#[derive(QueryableByName)]
 struct WordRow {
+    #[diesel(sql_type = BigInt)]
+    n: i64,
     #[diesel(sql_type = Text)]
     lexeme: String,
 }
 
-/// The words of a text, in the order in which they come first.
-pub(super) fn words(tx: &mut Tx, language: &str, text: &str) -> Result<Vec<String>> {
+/// The words of a text in each of these languages, in the order in which they come first.
+pub(super) fn words(tx: &mut Tx, languages: &[&str], text: &str) -> Result<Vec<Vec<String>>> {
     let rows: Vec<WordRow> = sql_query(format!(
-        "select lexeme from unnest(to_tsvector($1::regconfig, {})) order by positions[1], lexeme limit $3",
+        "select l.n, w.lexeme from unnest($1) with ordinality as l (language, n) cross join lateral ( \
+             select lexeme, positions[1] as place from unnest(to_tsvector(l.language::regconfig, {})) \
+             order by positions[1], lexeme limit $3) as w order by l.n, w.place, w.lexeme",
         split("$2")
     ))
-    .bind::<Text, _>(language)
+    .bind::<Array<Text>, _>(languages)
     .bind::<Text, _>(text)
     .bind::<BigInt, _>(MAX_WORDS as i64)
     .load(tx.conn())?;
-    Ok(rows.into_iter().map(|row| row.lexeme).collect())
+    let mut words = vec![Vec::new(); languages.len()];
+    rows.into_iter().for_each(|row| words[row.n as usize - 1].push(row.lexeme));
+    Ok(words)
 }
 
 #[derive(QueryableByName)]
@@ -312,34 +339,52 @@ struct CountRow {
     passages: i64,
 }
 
-/// How many passages a root has, counted up to [`MAX_PASSAGES`].
-pub(super) fn count(tx: &mut Tx, root: i64) -> Result<i64> {
-    let all: CountRow = sql_query(format!(
-        "select count(*) as passages from (select from search_passages p where p.tenant_id = $1 and p.root_id = $2 \
-         limit {MAX_PASSAGES}) as few"
+/// How many passages each root has, counted up to [`MAX_PASSAGES`].
+pub(super) fn count(tx: &mut Tx, roots: &[i64]) -> Result<Vec<i64>> {
+    let rows: Vec<CountRow> = sql_query(format!(
+        "select c.passages from unnest($2) with ordinality as root (id, n) cross join lateral ( \
+             select count(*) as passages from (select from search_passages p \
+                 where p.tenant_id = $1 and p.root_id = root.id limit {MAX_PASSAGES}) as few) as c order by root.n"
     ))
     .bind::<BigInt, _>(tx.tenant())
-    .bind::<BigInt, _>(root)
-    .get_result(tx.conn())?;
-    Ok(all.passages)
+    .bind::<Array<BigInt>, _>(roots)
+    .load(tx.conn())?;
+    Ok(rows.into_iter().map(|row| row.passages).collect())
 }
 
-/// How many passages of a root hold each word, counted up to a ceiling.
-pub(super) fn count_each(tx: &mut Tx, root: i64, words: Vec<String>, ceiling: i64) -> Result<Vec<Counted>> {
-    let queries: Vec<String> = words.iter().map(|word| query(word)).collect();
+/// Words that are counted in a root, up to a ceiling.
+pub(super) struct ToCount {
+    pub root: i64,
+    pub words: Vec<String>,
+    pub ceiling: i64,
+}
+
+/// How many passages of its root hold each word.
+pub(super) fn count_each(tx: &mut Tx, all: Vec<ToCount>) -> Result<Vec<Vec<Counted>>> {
+    let (mut roots, mut queries, mut ceilings) = (Vec::new(), Vec::new(), Vec::new());
+    for ToCount { root, words, ceiling } in &all {
+        roots.extend(words.iter().map(|_| *root));
+        queries.extend(words.iter().map(|word| query(word)));
+        ceilings.extend(words.iter().map(|_| *ceiling));
+    }
     let rows: Vec<CountRow> = sql_query(
-        "select c.passages from unnest($3) with ordinality as word (query, n) cross join lateral \
+        "with word as materialized (select root, query::tsquery as query, ceiling, n \
+             from unnest($2, $3, $4) with ordinality as word (root, query, ceiling, n)) \
+         select c.passages from word cross join lateral \
              (select count(*) as passages from (select from search_passages p \
-                 where p.tenant_id = $1 and p.root_id = $2 and p.tsv @@ word.query::tsquery limit $4) as few) as c \
+                 where p.tenant_id = $1 and p.root_id = word.root and p.tsv @@ word.query limit word.ceiling) as few) as c \
          order by word.n",
     )
     .bind::<BigInt, _>(tx.tenant())
-    .bind::<BigInt, _>(root)
+    .bind::<Array<BigInt>, _>(roots)
     .bind::<Array<Text>, _>(queries)
-    .bind::<BigInt, _>(ceiling)
+    .bind::<Array<BigInt>, _>(ceilings)
     .load(tx.conn())?;
-    let counted = words.into_iter().zip(rows);
-    Ok(counted.map(|(lexeme, row)| Counted { lexeme, passages: row.passages }).collect())
+    let mut rows = rows.into_iter();
+    let counted = |lexeme, row: CountRow| Counted { lexeme, passages: row.passages };
+    let of_root =
+        |all: ToCount| all.words.into_iter().zip(rows.by_ref()).map(|(w, row)| counted(w, row)).collect();
+    Ok(all.into_iter().map(of_root).collect())
 }
 
 /// A passage that was found, and the version that it is of.

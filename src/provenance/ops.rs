@@ -7,8 +7,8 @@ use uuid::Uuid;
 use super::citation::reference;
 use super::contract::{ItemRecord, contract};
 use super::record::{self, Item, Kind, Record};
-use super::store::{self, End, Stored};
 pub use super::store::Contents;
+use super::store::{self, End, Stored};
 use crate::ctx::{Ctx, Scope};
 use crate::db::Tx;
 use crate::error::{Error, Result};
@@ -65,10 +65,40 @@ pub struct Recorded {
 /// # Errors
 /// [`Code::Conflict`](crate::error::Code::Conflict) when another record has taken its place in the chain.
 pub fn record(tx: &mut Tx, ctx: &Ctx, new: NewRecord<'_>) -> Result<Recorded> {
+    let recorded = recorded(tx.tenant(), ctx, new)?;
+    store::insert(tx, std::slice::from_ref(&recorded))?;
+    Ok(recorded)
+}
+
+/// Writes several records of one response, the first of which stands at `link` in a session's chain, and each other after the
+/// one before it, whatever their links say. Gives the last.
+///
+/// # Errors
+/// As [`record`].
+pub fn record_chain<'a>(
+    tx: &mut Tx,
+    ctx: &Ctx,
+    mut link: Link,
+    all: impl Iterator<Item = NewRecord<'a>>,
+) -> Result<Option<Recorded>> {
+    let mut written = Vec::new();
+    for new in all {
+        let recorded = recorded(tx.tenant(), ctx, NewRecord { link: Some(link.clone()), ..new })?;
+        (link.position, link.previous) = (link.position + 1, Some(recorded.hash.clone()));
+        written.push(recorded);
+    }
+    written.chunks(MOST_AT_ONCE).try_for_each(|some| store::insert(tx, some))?;
+    Ok(written.pop())
+}
+
+/// Records that one statement writes at most.
+const MOST_AT_ONCE: usize = 500;
+
+fn recorded(tenant: i64, ctx: &Ctx, new: NewRecord<'_>) -> Result<Recorded> {
     let request = new.request.map(serde_json::to_string).transpose().map_err(Error::internal)?;
     let link = new.link.as_ref();
     let record = Record {
-        tenant: tx.tenant(),
+        tenant,
         id: Uuid::now_v7(),
         kind: new.kind.as_str().into(),
         key_id: (ctx.key_id != 0).then_some(ctx.key_id),
@@ -84,7 +114,6 @@ pub fn record(tx: &mut Tx, ctx: &Ctx, new: NewRecord<'_>) -> Result<Recorded> {
         items: new.items,
     };
     let hash = record::hash(&record)?;
-    store::insert(tx, &record, &hash)?;
     Ok(Recorded { record, hash })
 }
 

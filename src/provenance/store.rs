@@ -1,22 +1,80 @@
 //! The SQL of records.
 
+use std::io::Write;
+
 use chrono::{DateTime, Utc};
+use diesel::expression::AsExpression;
+use diesel::pg::Pg;
 use diesel::prelude::*;
+use diesel::serialize::{self, IsNull, Output, ToSql};
 use diesel::sql_types::{
-    Array, BigInt, Binary, Bool, Integer, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
+    Array, BigInt, Binary, Bool, Integer, Json, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
 };
 use diesel::{QueryableByName, sql_query};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::contract::Held;
+use super::ops::Recorded;
 use super::record::{FileVersion, Item, Record};
 use crate::db::Tx;
-use crate::db::kept::Kept;
+use crate::db::schema::provenance;
 use crate::error::{Error, Result};
 
-/// Appends a record with its hash.
-pub(super) fn insert(tx: &mut Tx, record: &Record, hash: &[u8]) -> Result<()> {
+/// A row of `provenance`.
+#[derive(Insertable)]
+#[diesel(table_name = provenance)]
+struct NewRow<'a> {
+    tenant_id: i64,
+    id: Uuid,
+    kind: &'a str,
+    key_id: Option<i64>,
+    session_id: Option<Uuid>,
+    round: Option<i32>,
+    position: i64,
+    previous: Option<&'a [u8]>,
+    hash: &'a [u8],
+    created_at: DateTime<Utc>,
+    slate: Option<&'a str>,
+    folder: Option<&'a str>,
+    recursive: bool,
+    request: Option<Exact>,
+    file_ids: Vec<i64>,
+    versions: Vec<i64>,
+    statuses: Vec<i16>,
+    matched_by: Vec<i16>,
+    authorities: Vec<i16>,
+    freshness: Vec<i16>,
+    asked: Exact,
+    details: Option<Exact>,
+}
+
+/// JSON that is stored as the text that it is: it is hashed as it is.
+#[derive(Debug, AsExpression)]
+#[diesel(sql_type = Json)]
+struct Exact(String);
+
+impl ToSql<Json, Pg> for Exact {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Pg>) -> serialize::Result {
+        out.write_all(self.0.as_bytes())?;
+        Ok(IsNull::No)
+    }
+}
+
+/// Appends records with their hashes.
+pub(super) fn insert(tx: &mut Tx, records: &[Recorded]) -> Result<()> {
+    match records {
+        // One alone is sent as a statement that is kept.
+        [record] => diesel::insert_into(provenance::table).values(new_row(record)?).execute(tx.conn())?,
+        records => {
+            let rows: Result<Vec<NewRow>> = records.iter().map(new_row).collect();
+            diesel::insert_into(provenance::table).values(rows?).execute(tx.conn())?
+        }
+    };
+    Ok(())
+}
+
+fn new_row(Recorded { record, hash }: &Recorded) -> Result<NewRow<'_>> {
     let column = |value: fn(&Item) -> i16| record.items.iter().map(value).collect::<Vec<i16>>();
     let number = |value: fn(&FileVersion) -> i64| {
         record.items.iter().map(|item| item.file.as_ref().map_or(0, value)).collect::<Vec<i64>>()
@@ -25,38 +83,33 @@ pub(super) fn insert(tx: &mut Tx, record: &Record, hash: &[u8]) -> Result<()> {
         let texts = record.items.iter().enumerate();
         let texts: Map<String, Value> =
             texts.filter_map(|(i, item)| Some(((i + 1).to_string(), text(item)?.clone().into()))).collect();
-        serde_json::to_string(&texts).map_err(Error::internal)
+        serde_json::to_string(&texts).map(Exact).map_err(Error::internal)
     };
     let detailed = record.items.iter().any(|item| item.detail.is_some());
-    let statement = sql_query(
-        "insert into provenance (tenant_id, id, kind, key_id, session_id, round, position, previous, hash, created_at, \
-             slate, folder, recursive, request, file_ids, versions, statuses, matched_by, authorities, freshness, asked, details) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14::json, $15, $16, $17, $18, $19, $20, $21::json, $22::json)",
-    )
-    .bind::<BigInt, _>(record.tenant)
-    .bind::<SqlUuid, _>(record.id)
-    .bind::<Text, _>(&record.kind)
-    .bind::<Nullable<BigInt>, _>(record.key_id)
-    .bind::<Nullable<SqlUuid>, _>(record.session_id)
-    .bind::<Nullable<Integer>, _>(record.round)
-    .bind::<BigInt, _>(record.position)
-    .bind::<Nullable<Binary>, _>(&record.previous)
-    .bind::<Binary, _>(hash)
-    .bind::<Timestamptz, _>(record.created_at)
-    .bind::<Nullable<Text>, _>(&record.slate)
-    .bind::<Nullable<Text>, _>(&record.folder)
-    .bind::<Bool, _>(record.recursive)
-    .bind::<Nullable<Text>, _>(&record.request)
-    .bind::<Array<BigInt>, _>(number(|file| file.file_id))
-    .bind::<Array<BigInt>, _>(number(|file| file.version))
-    .bind::<Array<SmallInt>, _>(column(|item| item.status))
-    .bind::<Array<SmallInt>, _>(column(|item| item.matched_by))
-    .bind::<Array<SmallInt>, _>(column(|item| item.authority))
-    .bind::<Array<SmallInt>, _>(column(|item| item.freshness))
-    .bind::<Text, _>(texts(|item| item.asked.as_ref())?)
-    .bind::<Nullable<Text>, _>(detailed.then(|| texts(|item| item.detail.as_ref())).transpose()?);
-    Kept(statement).execute(tx.conn())?;
-    Ok(())
+    Ok(NewRow {
+        tenant_id: record.tenant,
+        id: record.id,
+        kind: &record.kind,
+        key_id: record.key_id,
+        session_id: record.session_id,
+        round: record.round,
+        position: record.position,
+        previous: record.previous.as_deref(),
+        hash,
+        created_at: record.created_at,
+        slate: record.slate.as_deref(),
+        folder: record.folder.as_deref(),
+        recursive: record.recursive,
+        request: record.request.clone().map(Exact),
+        file_ids: number(|file| file.file_id),
+        versions: number(|file| file.version),
+        statuses: column(|item| item.status),
+        matched_by: column(|item| item.matched_by),
+        authorities: column(|item| item.authority),
+        freshness: column(|item| item.freshness),
+        asked: texts(|item| item.asked.as_ref())?,
+        details: detailed.then(|| texts(|item| item.detail.as_ref())).transpose()?,
+    })
 }
 
 #[derive(QueryableByName)]
@@ -260,9 +313,9 @@ pub(super) fn held(
          from provenance_items i \
          left join file_ids d on d.tenant_id = $1 and d.id = i.file_id \
          left join slates s on s.tenant_id = $1 and s.id = d.slate_id \
-         left join version_contents b on b.tenant_id = $1 and b.file_id = i.file_id and b.version = i.version \
-              and i.is_text and i.status = 1 \
-         left join lateral (select convert_from(b.data, 'UTF8') as text) as c on true \
+         left join files f on f.tenant_id = $1 and f.id = i.file_id and f.sha256 = i.sha256 and i.is_text and i.status = 1 \
+         left join blobs b on b.tenant_id = $1 and b.sha256 = i.sha256 and f.data is null and i.is_text and i.status = 1 \
+         left join lateral (select convert_from(coalesce(f.data, b.data), 'UTF8') as text) as c on true \
          left join lateral (select length(c.text) - length(replace(c.text, E'\\n', '')) \
                 + (right(c.text, 1) not in ('', E'\\n'))::int::bigint as lines) as t on true \
          where i.tenant_id = $1 and i.record_id = $2 and i.n > $3 order by i.n limit $4"

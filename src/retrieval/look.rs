@@ -2,7 +2,7 @@
 //! named, and the numbers of the terms that its tests ask for.
 
 use super::found::Scope;
-use super::heads::{ABOVE, BY_FOLDER, COLUMNS, Contents, HEAD};
+use super::heads::{ABOVE, COLUMNS, Contents, HEAD};
 use super::modes::{metatag, r#where};
 use super::request::Request;
 use super::sql::Sql;
@@ -80,9 +80,7 @@ pub fn statement(
     sql.bind(declared.slate).push(")");
     let named = !paths.is_empty();
     if named {
-        sql.push(&format!(
-            ", hit as materialized (select asked.path as key, f.hidden, {COLUMNS}, "
-        ));
+        sql.push(&format!(", hit as materialized (select asked.path as key, f.hidden, {COLUMNS}, "));
         contents.push(&mut sql);
         sql.push(" from here cross join unnest(").bind(paths);
         sql.push(
@@ -90,7 +88,7 @@ pub fn statement(
              where f.tenant_id = $1 and f.slate_id = here.slate_id and f.path = asked.path limit 1) as f), ",
         );
         sql.push(ABOVE);
-        sql.push(&format!(", named as (select hit.key, hit.hidden, {HEAD} from hit {BY_FOLDER})"));
+        sql.push(&format!(", named as (select hit.key, hit.hidden, {HEAD} from hit)"));
     }
     sql.push(
         " select here.slate_id, here.slate, here.authority as slate_authority, here.volatile, here.max_age_seconds, \

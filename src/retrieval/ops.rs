@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-pub use super::look::Declared;
 use super::found::{
     After, Ahead, Found, FoundFile, FoundItem, Listing, MAX_COUNTED, Match, Missing, Placed, Scope, Totals,
     Window,
 };
 use super::heads::Contents;
+pub use super::look::Declared;
 use super::nearest::{Lost, MAX_HINTS, MAX_NEAREST};
 use super::request::Request;
 use super::store::{self, HeadRow, Looked, Named, Terms};
@@ -197,7 +197,8 @@ pub fn search(tx: &mut Tx, opened: Opened, request: &Request, window: &Window) -
     let paths: Vec<String> = here.iter().map(|file| file.path.clone()).collect();
     let bits = store::matching(tx, scope, &arms, &paths, &ids)?;
     let mut contents = HashMap::new();
-    let mut found = |file: &Named, bits: i16| Some(found_file(scope, file.head.clone()?, bits, &mut contents));
+    let mut found =
+        |file: &Named, bits: i16| Some(found_file(scope, file.head.clone()?, bits, &mut contents));
 
     let mut items = Vec::with_capacity(shown.len() + others.len());
     let mut room_for_entries = MAX_ENTRIES;
@@ -392,11 +393,7 @@ pub fn near(tx: &mut Tx, folder_id: i64, name: &Name, limit: usize) -> Result<Ve
 ///
 /// # Errors
 /// [`Code::Conflict`], which runs the transaction again, when a purge came between.
-pub fn read_contents(
-    tx: &mut Tx,
-    hashes: &[&[u8]],
-    contents: &mut HashMap<Vec<u8>, Vec<u8>>,
-) -> Result<()> {
+pub fn read_contents(tx: &mut Tx, hashes: &[&[u8]], contents: &mut HashMap<Vec<u8>, Vec<u8>>) -> Result<()> {
     let apart: Vec<&[u8]> = hashes.iter().copied().filter(|hash| !contents.contains_key(*hash)).collect();
     contents.extend(store::contents(tx, &apart)?);
     match apart.iter().all(|hash| contents.contains_key(*hash)) {

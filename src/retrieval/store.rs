@@ -3,7 +3,7 @@
 //! They are sent as `sql_query`, which is never kept as a prepared statement, so that each is planned for its own values;
 //! and against the search views, under which `like` and `&&` stay index conditions. Nothing else knows of either.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use chrono::{DateTime, Utc};
 use diesel::connection::SimpleConnection;
@@ -179,7 +179,11 @@ fn other_spellings(paths: &[&str], found: &HashMap<String, Named>) -> Vec<(Strin
 }
 
 /// Adds what was found by normal form under the paths that were asked for.
-fn by_spelling(other: Vec<(String, String)>, spelt: HashMap<String, Named>, found: &mut HashMap<String, Named>) {
+fn by_spelling(
+    other: Vec<(String, String)>,
+    spelt: HashMap<String, Named>,
+    found: &mut HashMap<String, Named>,
+) {
     for (path, nfc) in other {
         if let Some(named) = spelt.get(&nfc) {
             found.insert(path, named.clone());
@@ -275,8 +279,13 @@ pub(super) fn look(
         if let (Some(id), Some(key)) = (row.id, row.key)
             && let Some(head) = row.head.of(id)
         {
-            let named =
-                Named { id, path: head.path.clone(), size: head.size, hidden: row.hidden == Some(true), head: Some(head) };
+            let named = Named {
+                id,
+                path: head.path.clone(),
+                size: head.size,
+                hidden: row.hidden == Some(true),
+                head: Some(head),
+            };
             looked.files.insert(key, named);
         }
     }
@@ -337,7 +346,7 @@ pub(super) fn arms_of(
         arms.push(Arm::Glob(pattern));
     }
     if let Some(filter) = &request.filter {
-        arms.push(Arm::Where(where_arm(tx, filter, terms.filter)?));
+        arms.push(Arm::Where(where_arm(tx, scope, filter, terms.filter)?));
     }
     Ok(arms)
 }
@@ -368,28 +377,48 @@ fn metatag_arm(
             return Ok(Some(metatag::Arm::Terms(ids)));
         }
     }
-    allow_scans(tx, false)?;
-    let rows: Vec<ProbedRow> = query(&metatag::probe(tx.tenant(), scope, &ids)).load(tx.conn())?;
-    allow_scans(tx, true)?;
-    let found = rows.into_iter().map(|row| (row.id, row.key)).collect();
+    let found = probe(tx, scope, &ids)?;
     Ok(Some(metatag::Arm::probed(ids, found)))
 }
 
+/// Numbers and keys of files with one of the terms, one more than [`MAX_PROBED`](metatag::MAX_PROBED) at most.
+fn probe(tx: &mut Tx, scope: &Scope, ids: &[i64]) -> Result<Vec<(i64, String)>> {
+    allow_scans(tx, false)?;
+    let rows: Vec<ProbedRow> = query(&metatag::probe(tx.tenant(), scope, ids)).load(tx.conn())?;
+    allow_scans(tx, true)?;
+    Ok(rows.into_iter().map(|row| (row.id, row.key)).collect())
+}
+
+/// Where all that match have one of many terms, of which the planner knows nothing, their files are probed for.
 fn where_arm(
     tx: &mut Tx,
+    scope: &Scope,
     filter: &Filter,
     terms: Option<Vec<Option<Vec<i64>>>>,
 ) -> Result<r#where::Arm> {
-    if let Some(ids) = terms {
-        return Ok(r#where::Arm::new(filter.clone(), ids));
+    let ids = match terms {
+        Some(ids) => ids,
+        None => {
+            let wanted = r#where::wanted(filter);
+            let mut ids = vec![None; wanted.len()];
+            if !wanted.is_empty() {
+                let sql = r#where::look_up(tx.tenant(), &wanted);
+                let rows: Vec<PlacedTermsRow> = query(&sql).load(tx.conn())?;
+                rows.into_iter().for_each(|row| ids[row.place as usize] = row.ids);
+            }
+            ids
+        }
+    };
+    let arm = r#where::Arm::new(filter.clone(), ids);
+    let Some(terms) = arm.narrowest().filter(|terms| terms.len() > metatag::MAX_PLANNED) else {
+        return Ok(arm);
+    };
+    let found = probe(tx, scope, &terms)?;
+    if found.len() > metatag::MAX_PROBED {
+        return Ok(arm);
     }
-    let wanted = r#where::wanted(filter);
-    let mut ids = vec![None; wanted.len()];
-    if !wanted.is_empty() {
-        let rows: Vec<PlacedTermsRow> = query(&r#where::look_up(tx.tenant(), &wanted)).load(tx.conn())?;
-        rows.into_iter().for_each(|row| ids[row.place as usize] = row.ids);
-    }
-    Ok(r#where::Arm::new(filter.clone(), ids))
+    let keys: BTreeSet<String> = found.into_iter().map(|(_, key)| key).collect();
+    Ok(arm.among(keys.into_iter().collect()))
 }
 
 /// Whether the planner may use anything but bitmap scans.
@@ -595,9 +624,12 @@ pub(super) fn contents(tx: &mut Tx, hashes: &[&[u8]]) -> Result<HashMap<Vec<u8>,
     if hashes.is_empty() {
         return Ok(HashMap::new());
     }
-    let statement = sql_query("select sha256, data from blobs where tenant_id = $1 and sha256 = any($2)")
-        .bind::<BigInt, _>(tx.tenant())
-        .bind::<Array<Binary>, _>(hashes);
+    let statement = sql_query(
+        "select b.sha256, b.data from unnest($2) as asked (sha256) cross join lateral (select * from blobs b \
+             where b.tenant_id = $1 and b.sha256 = asked.sha256 limit 1) as b",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<Array<Binary>, _>(hashes);
     let rows: Vec<BlobRow> = Kept(statement).load(tx.conn())?;
     Ok(rows.into_iter().map(|row| (row.sha256, row.data)).collect())
 }

@@ -3,7 +3,7 @@
 //! arm that selects it, so the bits are whole.
 
 use super::found::{MAX_COUNTED, Scope};
-use super::heads::{ABOVE, BY_FOLDER, COLUMNS, Contents, HEAD};
+use super::heads::{ABOVE, COLUMNS, Contents, HEAD};
 use super::modes::{Arm, Frame};
 use super::sql::Sql;
 
@@ -30,18 +30,16 @@ pub fn page_with_heads(page: Sql, heads: usize, contents: Contents) -> Sql {
     let mut sql = Sql { text: String::new(), binds };
     sql.push("with recursive found as materialized (select id, key, bits, row_number() over (order by key) as n from (");
     sql.push(&text);
-    sql.push(&format!(") as page), hit as materialized (select found.n, {COLUMNS}, "));
+    sql.push(") as page), hit as materialized (select found.id as found, found.key, found.bits, found.n, f.* from found ");
+    sql.push(&format!("left join lateral (select {COLUMNS}, "));
     contents.push(&mut sql);
-    sql.push(
-        " from found cross join lateral (select * from files f \
-         where f.tenant_id = $1 and f.id = found.id and not f.hidden limit 1) as f where found.n <= ",
-    );
-    sql.bind(i64::try_from(heads).unwrap_or(i64::MAX)).push("), ").push(ABOVE);
-    sql.push(&format!(", head as (select hit.n, {HEAD} from hit {BY_FOLDER}) "));
-    sql.push(
-        "select found.id, found.key, found.bits, h.path, h.version, h.size, h.sha256, h.media_type, h.is_text, \
-         h.authority, h.last_modified, h.data from found left join head h on h.n = found.n order by found.n",
-    );
+    sql.push(" from files f where f.tenant_id = $1 and f.id = found.id and not f.hidden and found.n <= ");
+    sql.bind(i64::try_from(heads).unwrap_or(i64::MAX)).push(" limit 1) as f on true), ").push(ABOVE);
+    // The number is that of the file that was found.
+    sql.push(&format!(
+        " select hit.found as id, hit.key, hit.bits, {} from hit order by hit.n",
+        HEAD.strip_prefix("hit.id, ").unwrap_or(HEAD)
+    ));
     sql
 }
 

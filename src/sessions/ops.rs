@@ -27,7 +27,7 @@ use crate::retrieval::ops::Declared;
 use crate::retrieval::request::Request;
 use crate::retrieval::view::ItemView;
 use crate::routes::route::RouteRef;
-use crate::{folders, retrieval, slates};
+use crate::{retrieval, slates};
 
 pub mod events;
 pub mod prefetch;
@@ -84,18 +84,20 @@ fn checked(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<Loaded> {
     let Some(declaration) = declaration.filter(|_| errors.is_empty()) else {
         return Err(Error::invalid(errors));
     };
-    let slate = slates::ops::get(tx, ctx, &declaration.slate)?;
-    let folder = folders::ops::find(tx, &slate, &declaration.folder)?.ok_or_else(|| {
-        Error::invalid_at(
+    let declared = Declared { slate: &declaration.slate, folder: &declaration.folder, recursive: false };
+    let Some(opened) = retrieval::ops::open(tx, ctx, declared, &Request::default(), false)? else {
+        slates::ops::get(tx, ctx, &declaration.slate)?;
+        return Err(Error::invalid_at(
             "/retrieve/to/folder",
             "there is no such folder in the slate, or none that may be read",
-        )
-    })?;
+        ));
+    };
+    let scope = opened.scope();
     let state = State::new(declaration.max_rounds);
     let row = SessionRow {
         id: Uuid::now_v7(),
-        slate: slate.name,
-        folder: folder.path,
+        slate: scope.slate.clone(),
+        folder: scope.folder.as_str().to_owned(),
         declaration: declaration.to_store(&new.retrieve),
         fields: new.fields.clone().unwrap_or_else(|| json!({})),
         goal: new.goal.clone(),
@@ -277,7 +279,8 @@ fn files_at(tx: &mut Tx, ctx: &Ctx, row: &SessionRow, paths: &[String]) -> Resul
     let Some(opened) = retrieval::ops::open(tx, ctx, declared, &request, false)? else {
         return Ok(Vec::new());
     };
-    let window = Window { after: After::Asked(0), limit: paths.len(), count: false, ahead: 0, contents: false };
+    let window =
+        Window { after: After::Asked(0), limit: paths.len(), count: false, ahead: 0, contents: false };
     let found = retrieval::ops::search(tx, opened, &request, &window)?;
     Ok(found.items.iter().filter_map(|placed| Some(placed.item.file()?.file_id)).collect())
 }
@@ -343,8 +346,11 @@ fn number(count: u32) -> i32 {
 
 fn view(tx: &mut Tx, session: Loaded) -> Result<SessionView> {
     let Loaded { row, terms, state } = session;
-    let files = store::count_context(tx, &row, None)?;
-    let shown = store::context(tx, &row, None, Some(MAX_CONTEXT))?;
+    // Before the first round, nothing is in context.
+    let (files, shown) = match row.round {
+        0 => (0, Vec::new()),
+        _ => (store::count_context(tx, &row, None)?, store::context(tx, &row, None, Some(MAX_CONTEXT))?),
+    };
     let items = shown.into_iter().map(|shown| ContextItem {
         path: render::relative(&row.folder, &shown.path).to_owned(),
         version: shown.version,

@@ -75,6 +75,16 @@ pub fn find(tx: &mut Tx, ctx: &Ctx, name: &str) -> Result<Option<Slate>> {
     look(tx, ctx, name, Lock::None)
 }
 
+/// Those of these names that there are, in no order.
+///
+/// # Errors
+/// [`Code::NotFound`](crate::error::Code::NotFound) when the key is not bound to one of them.
+pub fn find_many(tx: &mut Tx, ctx: &Ctx, names: &[&str]) -> Result<Vec<Slate>> {
+    names.iter().try_for_each(|name| ctx.slate(name))?;
+    let names: Vec<&str> = names.iter().copied().filter(|name| !name.contains('\0')).collect();
+    Ok(store::find_many(tx, &names)?.into_iter().map(Slate::from).collect())
+}
+
 /// The same, which nobody else changes until the transaction ends.
 ///
 /// # Errors

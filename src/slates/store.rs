@@ -50,6 +50,15 @@ pub(super) fn find(tx: &mut Tx, name: &str, lock: Lock) -> Result<Option<SlateRo
     Ok(row.optional()?)
 }
 
+/// Those of these names that are not deleted.
+pub(super) fn find_many(tx: &mut Tx, names: &[&str]) -> Result<Vec<SlateRow>> {
+    Ok(slates::table
+        .filter(slates::tenant_id.eq(tx.tenant()).and(slates::deleted_at.is_null()))
+        .filter(slates::name.eq_any(names))
+        .select(SlateRow::as_select())
+        .load(tx.conn())?)
+}
+
 /// In one order, so that two of them do not deadlock.
 pub(super) fn lock_all(tx: &mut Tx) -> Result<Vec<i64>> {
     let all = slates::table.filter(slates::tenant_id.eq(tx.tenant())).order(slates::id);

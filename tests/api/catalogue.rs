@@ -148,6 +148,7 @@ async fn the_application_role_can_do_no_more_than_it_needs() {
                 "runs: delete, insert, select, update",
                 "session_events: delete, insert, select",
                 "usage_days: insert, select, update",
+                "version_contents: select",
                 "search_file_tags: select",
                 "search_files: select",
                 "search_passages: select",
@@ -302,7 +303,7 @@ async fn another_tenant_and_no_tenant_see_nothing() {
         .fill(
             &acme,
             "K",
-            json!({"d/a.md": {"content": "a", "metatags": {"k": ["x"], "n": 3}}, "d/e/b.md": "b"}),
+            json!({"d/a.md": {"content": "a", "metatags": {"k": ["x"], "n": 3}}, "d/e/b.md": "b".repeat(4000)}),
         )
         .await;
     let declaration = json!({"to": {"slate": "K", "folder": "d"}, "as": "Docs", "maxRounds": 2,

@@ -12,11 +12,12 @@ use slatebase::db::roles::refuse_powerful;
 use crate::support::Server;
 
 /// Every function of the owner, as a call that passes its checks; `$` is the tenant. The last one leaves nothing to attack.
-const CALLS: [(&str, &str); 7] = [
+const CALLS: [(&str, &str); 8] = [
     ("analyze_passages", "public.analyze_passages()"),
     ("api_key", "public.api_key($, 1)"),
     ("drop_terms", "public.drop_terms($, array(select i from pg_catalog.generate_series(1, 100) i))"),
     ("freshen_statistics", "public.freshen_statistics()"),
+    ("move_contents", "public.move_contents($, 0, 3072)"),
     ("purge_versions", "public.purge_versions($, array[1, 2, 3], array[1, 1, 1])"),
     // An error where there was nothing to do.
     ("refresh_statistics", "1 / public.refresh_statistics()"),

@@ -60,10 +60,10 @@ const FILL: &str = "
     insert into file_ids overriding system value select tenant_id, i + 1000, slate_id, now(), null from g;
     insert into file_versions (tenant_id, slate_id, path, version, file_id, sha256, size, media_type, is_text, created_at)
       select tenant_id, slate_id, folder || '/' || name, 1, i + 1000, sha256('x'), 1, 'text/markdown', true, now() from g;
-    insert into files (tenant_id, id, slate_id, folder_id, name, path, size, version, sha256, media_type, is_text, modified_at,
+    insert into files (tenant_id, id, slate_id, folder_id, name, path, size, version, sha256, media_type, is_text, data, modified_at,
                        created_at, updated_at)
       select tenant_id, i + 1000, slate_id, folder_id, name, folder || '/' || name, 1, 1, sha256('x'), 'text/markdown', true,
-             now(), now(), now() from g;
+             'x', now(), now(), now() from g;
     insert into tag_keys (tenant_id, name)
       select t.id, k from tenants t, unnest(array['kind', 'title', 'label']) k;
     insert into tag_terms (tenant_id, key_id, kind, term, digest)
@@ -214,7 +214,10 @@ fn check(tx: &mut Tx, ctx: &Ctx) -> Result<()> {
     assert!(matches!(&short.2[..], [Arm::Metatag(metatag::Arm::Values(_))]), "{:?}", short.2);
 
     let path = vec!["big/x".to_owned()];
-    let exact = run(tx, &files::look_up(tx.tenant(), scopes[&("big", false)].slate_id, path, false, Contents::Of(1)))?;
+    let exact = run(
+        tx,
+        &files::look_up(tx.tenant(), scopes[&("big", false)].slate_id, path, false, Contents::Of(1)),
+    )?;
     assert!(exact.0 <= 12 && exact.1 == 1, "{exact:?}");
     for after in [None, Some("doc-0500000.md"), Some("zzz")] {
         let page = folders::ops::explain_index(

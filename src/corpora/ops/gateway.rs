@@ -1,5 +1,7 @@
 //! The corpora that this service searches itself (corpora, "Our own gateway").
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -36,7 +38,7 @@ pub fn search(tx: &mut Tx, ctx: &Ctx, collection: &str, goal: &Value, sent: &Val
     if corpus.row.status != Status::Published {
         return Err(Error::not_found());
     }
-    let given = passages(tx, ctx, &corpus, goal)?;
+    let given = passages(tx, ctx, &[&corpus], goal)?.pop().unwrap_or_default();
     if given.is_empty() {
         return Ok(Answer { chunks: Vec::new(), record: None });
     }
@@ -54,15 +56,36 @@ pub fn search(tx: &mut Tx, ctx: &Ctx, collection: &str, goal: &Value, sent: &Val
     Ok(Answer { chunks, record: Some(record.record.id) })
 }
 
-/// The best passages of a corpus for a goal; of one that lies in no slate, or in one that is not there, none.
+/// The best passages of each corpus for a goal; of one that lies in no slate, or in one that is not there, none.
 ///
 /// # Errors
 /// Those of the database.
-pub fn passages(tx: &mut Tx, ctx: &Ctx, corpus: &Corpus, goal: &Value) -> Result<Vec<Given>> {
-    let Place::Slate { slate, folder } = &corpus.row.place else { return Ok(Vec::new()) };
-    let Some(slate) = slates::ops::find(tx, ctx, slate.as_str())? else { return Ok(Vec::new()) };
-    let text = terms::text(goal);
-    let most = corpus.row.max_chunks as i64;
-    let hits = passages::ops::search(tx, slate.home(), folder.as_str(), &text, most)?;
-    hits.into_iter().map(|hit| given(hit, &slate, folder, ctx.now)).collect()
+pub fn passages(tx: &mut Tx, ctx: &Ctx, corpora: &[&Corpus], goal: &Value) -> Result<Vec<Vec<Given>>> {
+    let names: BTreeSet<&str> = corpora.iter().filter_map(|corpus| Some(corpus.row.slate()?.0)).collect();
+    let slates = slates::ops::find_many(tx, ctx, &names.into_iter().collect::<Vec<_>>())?;
+    let slate = |corpus: &Corpus| {
+        slates.iter().find(|slate| corpus.row.slate().is_some_and(|(of, _)| of == slate.name))
+    };
+    let mut places = Vec::with_capacity(corpora.len());
+    for (n, corpus) in corpora.iter().enumerate() {
+        if let (Some(slate), Place::Slate { folder, .. }) = (slate(corpus), &corpus.row.place) {
+            places.push((n, slate, folder, corpus.row.max_chunks as i64));
+        }
+    }
+    let asked: Vec<_> = (places.iter())
+        .map(|(_, slate, folder, limit)| passages::ops::Place {
+            home: slate.home(),
+            folder: folder.as_str(),
+            limit: *limit,
+        })
+        .collect();
+    let mut all: Vec<Vec<Given>> = corpora.iter().map(|_| Vec::new()).collect();
+    if asked.is_empty() {
+        return Ok(all);
+    }
+    let found = passages::ops::search(tx, &asked, &terms::text(goal))?;
+    for ((n, slate, folder, _), hits) in places.into_iter().zip(found) {
+        all[n] = hits.into_iter().map(|hit| given(hit, slate, folder, ctx.now)).collect::<Result<_>>()?;
+    }
+    Ok(all)
 }

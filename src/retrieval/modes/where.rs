@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::metatag::MAX_TERMS;
-use super::{Frame, glob, push_arm, push_scope};
+use super::{Frame, glob, key, push_arm, push_scope};
 use crate::item::Mode;
 use crate::metatags::terms::{self, Kind, digest};
 use crate::retrieval::contains;
@@ -46,6 +46,8 @@ pub struct Arm {
     filter: Filter,
     /// For each of [`wanted`] the numbers of the terms; none where they are too many.
     ids: Vec<Option<Vec<i64>>>,
+    /// The keys of all files that can match, where they are known to be few.
+    among: Option<Vec<String>>,
 }
 
 /// The terms that the tests of a tree need.
@@ -151,14 +153,59 @@ pub fn push_look_up(sql: &mut Sql, wanted: &[Wanted]) {
 impl Arm {
     /// A tree, and what the look-up gave for each of [`wanted`].
     pub fn new(filter: Filter, ids: Vec<Option<Vec<i64>>>) -> Arm {
-        Arm { filter, ids }
+        Arm { filter, ids, among: None }
+    }
+
+    /// The fewest terms of which every file that matches has one; none where nothing narrows the tree to terms that are
+    /// known.
+    pub fn narrowest(&self) -> Option<Vec<i64>> {
+        let mut all = Vec::new();
+        conjuncts(&self.filter, &mut self.ids.iter(), true, &mut all);
+        all.into_iter().min_by_key(Vec::len)
+    }
+
+    /// The same arm for the files with these keys alone, among which all that match are.
+    pub fn among(self, keys: Vec<String>) -> Arm {
+        Arm { among: Some(keys), ..self }
     }
 
     pub(super) fn push(&self, sql: &mut Sql, scope: &Scope, frame: Frame<'_>) {
         push_arm(sql, ("search_file_tags", "file_id"), Mode::Where, scope, frame, |sql| {
+            if let Some(keys) = &self.among {
+                sql.push(&format!(" and {} = any(", key(scope))).bind(keys.clone()).push(")");
+            }
             sql.push(" and ");
             Leaves { ids: self.ids.iter(), scope }.push(&self.filter, sql);
         });
+    }
+}
+
+/// Collects the terms of the tests that must all hold, each a list of which a file must have one. `ids` are those of the
+/// tests that are still to come.
+fn conjuncts(
+    filter: &Filter,
+    ids: &mut std::slice::Iter<'_, Option<Vec<i64>>>,
+    must_hold: bool,
+    all: &mut Vec<Vec<i64>>,
+) {
+    match filter {
+        Filter::All(nodes) => nodes.iter().for_each(|node| conjuncts(node, ids, must_hold, all)),
+        Filter::Any(nodes) => nodes.iter().for_each(|node| conjuncts(node, ids, false, all)),
+        Filter::Not(node) => conjuncts(node, ids, false, all),
+        Filter::Tag(_, tests) => {
+            let each = tests.iter().map(|test| (of_test(test).len(), matches!(test, Test::In(_))));
+            let flag = tests.is_empty().then_some((1, false));
+            for (count, either) in each.chain(flag) {
+                let mut lists: Vec<Option<Vec<i64>>> = ids.by_ref().take(count).cloned().collect();
+                // Of `in`, texts and other scalars; of all others the first list, unless it is too long.
+                if either {
+                    let joined: Option<Vec<Vec<i64>>> = lists.into_iter().collect();
+                    lists = vec![joined.map(|lists| lists.concat())];
+                }
+                all.extend(lists.into_iter().next().flatten().filter(|_| must_hold));
+            }
+        }
+        Filter::Name(_) | Filter::Modified(..) | Filter::Size(..) => {}
     }
 }
 

@@ -42,7 +42,7 @@ pub fn begin(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<Begun> {
         Some(found) => found,
     };
     // What is wrong with the rest is told before anyone is asked.
-    checked(tx, ctx, new)?;
+    let session = checked(tx, ctx, new)?;
     if let Ok(scope) = &found {
         let far = scope.iter().filter(|corpus| matches!(corpus.row.place, Place::Http(_)));
         let far: Vec<Corpus> = far.cloned().collect();
@@ -50,7 +50,11 @@ pub fn begin(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<Begun> {
             return Ok(Begun::Ask(far));
         }
     }
-    finish(tx, ctx, new, found.map(|_| Vec::new())).map(Box::new).map(Begun::Opened)
+    let packed = match found {
+        Ok(scope) => pack(tx, ctx, new, scope, Vec::new())?,
+        Err(unpacked) => Err(unpacked),
+    };
+    open_packed(tx, ctx, session, packed).map(Box::new).map(Begun::Opened)
 }
 
 /// Opens a session with what the corpora at other hosts gave; or as failed, where they gave nothing.
@@ -63,11 +67,25 @@ pub fn finish(
     new: &NewSession,
     fetched: Result<Vec<Fetched>, Unpacked>,
 ) -> Result<SessionView> {
-    let mut session = checked(tx, ctx, new)?;
+    let session = checked(tx, ctx, new)?;
     let packed = match fetched {
-        Ok(fetched) => pack(tx, ctx, new, fetched)?,
+        Ok(fetched) => match scope(tx, ctx, new)? {
+            Some(Ok(scope)) => pack(tx, ctx, new, scope, fetched)?,
+            Some(Err(unpacked)) => Err(unpacked),
+            None => pack(tx, ctx, new, Vec::new(), fetched)?,
+        },
         Err(unpacked) => Err(unpacked),
     };
+    open_packed(tx, ctx, session, packed)
+}
+
+/// Opens the session with what was packed, or as failed.
+fn open_packed(
+    tx: &mut Tx,
+    ctx: &Ctx,
+    mut session: Loaded,
+    packed: Result<(Pack, Vec<Source>), Unpacked>,
+) -> Result<SessionView> {
     match packed {
         Ok((pack, items)) => {
             session.row.working = json!({"slots": pack.slots(), "notes": []});
@@ -107,9 +125,11 @@ fn scope(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<Option<Result<Vec<C
         let detail = format!("the scope of the route `{id}` names no corpus");
         return Ok(Some(Err(Unpacked::new(Reason::EmptyScope, detail))));
     }
+    let ids: Vec<&str> = retrieval.scope.iter().map(|id| id.as_str()).collect();
+    let there = corpora::find_many(tx, ctx, &ids)?;
     let mut scope = Vec::with_capacity(retrieval.scope.len());
     for id in &retrieval.scope {
-        match corpora::find(tx, ctx, id.as_str())? {
+        match there.iter().find(|corpus| corpus.row.id == *id).cloned() {
             None => {
                 let detail = format!("there is no corpus `{id}` in the catalogue");
                 return Ok(Some(Err(Unpacked::new(Reason::UnknownCorpus, detail))));
@@ -135,22 +155,20 @@ fn pack(
     tx: &mut Tx,
     ctx: &Ctx,
     new: &NewSession,
+    scope: Vec<Corpus>,
     fetched: Vec<Fetched>,
 ) -> Result<Result<(Pack, Vec<Source>), Unpacked>> {
-    let scope = match scope(tx, ctx, new)? {
-        Some(Ok(scope)) => scope,
-        Some(Err(unpacked)) => return Ok(Err(unpacked)),
-        None => Vec::new(),
-    };
     let goal = new.goal.clone().unwrap_or_else(|| json!({}));
     let (mut pack, mut sources) = (Pack::default(), Vec::new());
+    let near: Vec<&Corpus> = scope.iter().filter(|corpus| corpus.row.slate().is_some()).collect();
+    let mut given = gateway::passages(tx, ctx, &near, &goal)?.into_iter();
     let mut fetched = fetched.into_iter().map(|from| (from.corpus_id, from.chunks)).collect::<Vec<_>>();
-    for corpus in scope {
+    for corpus in &scope {
         let id = corpus.row.id.as_str();
         let mut chunks = Vec::new();
         match corpus.row.slate() {
             Some((slate, folder)) => {
-                for Given { chunk, item } in gateway::passages(tx, ctx, &corpus, &goal)? {
+                for Given { chunk, item } in given.next().unwrap_or_default() {
                     let value = serde_json::to_value(&chunk).map_err(Error::internal)?;
                     chunks.push(Packed::parse(value).map_err(Error::internal)?);
                     sources.push(Source { slate: Some((slate.to_owned(), folder.to_owned())), item });
@@ -176,27 +194,32 @@ fn pack(
 fn record(tx: &mut Tx, ctx: &Ctx, session: &mut Loaded, pack: &Pack, sources: Vec<Source>) -> Result<()> {
     let hash = pack.hash()?;
     let row = &mut session.row;
-    for ((corpus, chunk), source) in pack.chunks().zip(sources) {
-        let request: Value = json!({"pack": hash, "route": row.route, "corpus_id": corpus, "chunk_id": chunk.id(),
-            "text": chunk.text_hash()});
-        let link = Link {
-            session_id: row.id,
-            round: 0,
-            position: row.chain_length + 1,
-            previous: row.chain_hash.take(),
-        };
-        let (slate, folder) = source.slate.unzip();
-        let new = NewRecord {
+    let requests: Vec<Value> = (pack.chunks())
+        .map(|(corpus, chunk)| {
+            json!({"pack": hash, "route": row.route, "corpus_id": corpus, "chunk_id": chunk.id(),
+                "text": chunk.text_hash()})
+        })
+        .collect();
+    let records = sources.iter().zip(&requests).map(|(source, request)| {
+        let (slate, folder) = source.slate.as_ref().map(|(s, f)| (s.as_str(), f.as_str())).unzip();
+        NewRecord {
             kind: Kind::Prefetch,
-            link: Some(link),
-            slate: slate.as_deref(),
-            folder: folder.as_deref(),
+            link: None,
+            slate,
+            folder,
             recursive: true,
-            request: Some(&request),
-            items: vec![source.item],
-        };
-        let recorded = provenance::ops::record(tx, ctx, new)?;
-        (row.chain_length, row.chain_hash) = (recorded.record.position, Some(recorded.hash));
+            request: Some(request),
+            items: vec![source.item.clone()],
+        }
+    });
+    let link = Link {
+        session_id: row.id,
+        round: 0,
+        position: row.chain_length + 1,
+        previous: row.chain_hash.take(),
+    };
+    if let Some(last) = provenance::ops::record_chain(tx, ctx, link, records)? {
+        (row.chain_length, row.chain_hash) = (last.record.position, Some(last.hash));
     }
     Ok(())
 }

@@ -220,19 +220,14 @@ fn fetch(
         };
         let mut item = placed.item.record(&scope, status, ctx.now);
         if let FoundItem::File(file) = &placed.item {
-            let held = Held {
-                media_type: file.media_type.clone(),
-                is_text: file.is_text,
-                gone: false,
-                data: None,
-            };
+            let held =
+                Held { media_type: file.media_type.clone(), is_text: file.is_text, gone: false, data: None };
             versions.insert((file.file_id, file.version), held);
         }
         if let (ItemStatus::AlreadyInContext, Some(head)) = (status, &item.file)
             && let Some(Known { file: known, media_type, is_text }) = known.get(&head.file_id)
         {
-            let held =
-                Held { media_type: media_type.clone(), is_text: *is_text, gone: false, data: None };
+            let held = Held { media_type: media_type.clone(), is_text: *is_text, gone: false, data: None };
             versions.insert((known.file_id, known.version), held);
             let repeat = Repeat {
                 path: (head.path != known.path).then(|| head.path.clone()),
@@ -287,16 +282,12 @@ fn fetch(
 }
 
 /// The round that this was taken as before.
-fn taken(
-    tx: &mut Tx,
-    session: &SessionRow,
-    new: &NewRound,
-    of_key: Option<i32>,
-) -> Result<Option<RoundRow>> {
+fn taken(tx: &mut Tx, session: &SessionRow, new: &NewRound, of_key: Option<i32>) -> Result<Option<RoundRow>> {
     if let Some(number) = of_key
         && let Some(row) = store::round(tx, session.id, number)?
     {
-        let same = row.output == new.output && new.round.is_none_or(|round| super::number(round) == row.number);
+        let same =
+            row.output == new.output && new.round.is_none_or(|round| super::number(round) == row.number);
         return match same {
             true => Ok(Some(row)),
             false => Err(Error::new(
