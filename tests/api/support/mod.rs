@@ -27,7 +27,7 @@ pub use client::{Caller, Reply, Request};
 pub use host::{Asked, Host};
 
 /// What the tests' secrets are encrypted under.
-const SECRETS_KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+pub const SECRETS_KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 pub const OPERATOR_TOKEN: &str = "operator-token-of-the-tests";
 
 /// A server, stopped with this, and its database dropped.
