@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::player::{Body, Player, text};
+use crate::support::Host;
 use crate::support::model::{Model, call, message, text as says};
 
 fn declaration(folder: &str, rounds: u32) -> Value {
@@ -32,7 +33,7 @@ pub async fn sessions(player: &mut Player<'_>) {
     for output in [first, second] {
         player.call("submit_round", &[id], json!({"output": output})).await;
     }
-    player.call("forget_context", &[id], json!({"files": [&names[0]]})).await;
+    player.call("forget_context", &[id], json!({"paths": [&names[0]]})).await;
     player.call_with("submit_round", &[id], json!({"output": third}), &[("idempotency-key", "third")]).await;
     player.call("forget_context", &[id], json!({})).await;
     // Files that are in context have changed, moved and gone meanwhile.
@@ -62,6 +63,7 @@ pub async fn sessions(player: &mut Player<'_>) {
     }
     player.get("delete_session", &[id]).await;
     let other = open(player, json!({"retrieve": declaration("", 2)})).await;
+    player.call("submit_round", &[&other], json!({"output": {"glob": "*"}})).await;
     player.call("cancel_session", &[&other], Body::None).await;
 }
 
@@ -70,6 +72,8 @@ pub async fn citations(player: &mut Player<'_>) {
     let reference = format!("slate://Docs/{file}@1");
     player.call("retrieve_target", &[], json!({"target": format!("slate://Docs/{file}")})).await;
     player.call("retrieve_target", &[], json!({"target": file, "constraints": {"lines": "1-2"}})).await;
+    let named = json!({"target": format!("slate://Docs/{file}"), "constraints": {"version": "2.0"}});
+    player.call("retrieve_target", &[], named).await;
     player.call("retrieve_target", &[], json!({"target": "slate://Docs/nowhere/f000001.md"})).await;
     player.call("resolve_citation", &[], json!({"reference": format!("{reference}#L1-2")})).await;
     player.call("check_citation", &[], json!({"reference": reference, "quote": "what is common"})).await;
@@ -117,12 +121,13 @@ pub async fn corpora(player: &mut Player<'_>) {
 }
 
 pub async fn routes(player: &mut Player<'_>) {
+    let host = Host::start(|_| Some((200, "{}".to_owned()))).await;
     for kind in ["list_routes", "list_capabilities"] {
         player.get(kind, &["?limit=100"]).await;
     }
     let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
     let capability = json!({"display_name": "Nothing", "status": "published", "input_schema": schema,
-        "output_schema": {"type": "object"}, "invoke": {"method": "POST", "url": "http://127.0.0.1:9/none"}});
+        "output_schema": {"type": "object"}, "invoke": {"method": "POST", "url": host.url("/nothing")}});
     player.call("put_capability", &["nothing", "1"], capability).await;
     player.get("get_capability", &["nothing", "1"]).await;
     let scope = json!({"mode": "deterministic_prefetch", "scope": ["c1", "c2"]});
@@ -141,7 +146,7 @@ pub async fn routes(player: &mut Player<'_>) {
     player.get("get_session", &[&session]).await;
     let on_tools = json!({"retrieve": declaration(&corpus, 2), "goal": {}, "route": {"route_id": "tools", "route_version": "1"}});
     let session = open(player, on_tools).await;
-    player.call("call_tool", &[&session, "slate.retrieve"], json!({"arguments": {"glob": "f0*"}})).await;
+    player.call("call_tool", &[&session, "slate_retrieve"], json!({"arguments": {"glob": "f0*"}})).await;
     player.call("call_tool", &[&session, "nothing"], json!({"arguments": {"city": "Oslo"}})).await;
     player.get("verify_session", &[&session]).await;
 }
@@ -185,7 +190,8 @@ pub async fn sources(player: &mut Player<'_>) {
     player.get("get_database_source", &["shop"]).await;
     let row = json!({"target": {"database": "shop", "table": "orders", "key": 7}});
     player.call("retrieve_target", &[], row).await;
-    player.call("retrieve_target", &[], json!({"target": "https://host.example/a"})).await;
+    let host = Host::start(|_| Some((200, "{}".to_owned()))).await;
+    player.call("retrieve_target", &[], json!({"target": host.url("/a")})).await;
     player.get("delete_api_source", &["weather"]).await;
     player.get("delete_database_source", &["shop"]).await;
     player.get("delete_secret", &["pw"]).await;

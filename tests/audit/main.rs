@@ -123,18 +123,19 @@ async fn play(
     let mut player = Player::new(&server, &caller, tenant, shape.places(), recorder);
     scenario::service(&mut player).await;
     scenario::tenants(&mut player).await;
+    scenario::settings(&mut player).await;
     scenario::reads(&mut player).await;
     scenario::queries(&mut player).await;
     catalogue::sessions(&mut player).await;
     catalogue::citations(&mut player).await;
     scenario::writes(&mut player).await;
-    scenario::settings(&mut player).await;
+    scenario::spellings(&mut player).await;
     scenario::slates(&mut player).await;
     catalogue::corpora(&mut player).await;
     catalogue::routes(&mut player).await;
     catalogue::runs(&mut player).await;
     catalogue::sources(&mut player).await;
-    scenario::archives(&mut player).await;
+    scenario::archives(&mut player, shape == Shape::Flat).await;
     command_line::all(&mut player).await;
     command_line::verify(&mut player, if tenant == "small" { "big" } else { "small" }).await;
     // The small one beside the large one.
@@ -142,4 +143,7 @@ async fn play(
     if shape == Shape::Flat {
         player.get("delete_tenant", &["big"]).await;
     }
+    drop(player);
+    server.stop().await;
+    recorder.look("slatebase serve", "stops");
 }

@@ -8,8 +8,8 @@ const FEW_ROWS: f64 = 1000.0;
 const FEW_BUFFERS: f64 = 500.0;
 /// Rows that it may throw away, and buffers that it may read, for each row that it gives.
 const FOR_EACH: f64 = 10.0;
-/// Buffers that writing a row may take: each of the indexes of its table is walked down, some of them several times.
-const FOR_EACH_WRITTEN: f64 = 100.0;
+/// Buffers that writing a row may take: each of the indexes of its table is walked down, those of metatags for each term.
+const FOR_EACH_WRITTEN: f64 = 150.0;
 
 /// What a node, or the statement as a whole, did too much of.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ pub fn excesses(root: &Value) -> Vec<Excess> {
     let mut found = Vec::new();
     let mut written = Total::default();
     walk(root, &mut found, &mut written);
-    let worth = rows(root).max(written.rows);
+    let worth = rows(root).max(written.rows).max(written.asked);
     let number = buffers(root) - written.buffers;
     let bound = FEW_BUFFERS.max(FOR_EACH * worth);
     if number > bound {
@@ -52,11 +52,12 @@ pub fn excesses(root: &Value) -> Vec<Excess> {
     found
 }
 
-/// Of the nodes that write.
+/// Of the nodes that write, and of the values that were asked for.
 #[derive(Debug, Default)]
 struct Total {
     rows: f64,
     buffers: f64,
+    asked: f64,
 }
 
 fn walk(node: &Value, found: &mut Vec<Excess>, written: &mut Total) {
@@ -72,6 +73,9 @@ fn walk(node: &Value, found: &mut Vec<Excess>, written: &mut Total) {
         walk(child, found, written);
         own -= buffers(child);
         below += if is_sub(child) { 0.0 } else { rows(child) };
+    }
+    if kind == "Function Scan" && loops == 1.0 {
+        written.asked = written.asked.max(given);
     }
     let mut each = FOR_EACH;
     if kind == "ModifyTable" {

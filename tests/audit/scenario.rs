@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::player::{Body, Player, text};
+use crate::support::in_url;
 
 /// Files of a bulk, and of the folder that is moved and hidden.
 const BULK: usize = 200;
@@ -25,9 +26,9 @@ pub async fn tenants(player: &mut Player<'_>) {
     player.get("list_keys", &[&tenant, "?limit=100"]).await;
     let key = json!({"label": "new", "scopes": ["read"], "slates": ["Docs"]});
     let made = player.call("create_key", &["new"], key).await.json();
-    let number = made["key_id"].as_i64().or(made["id"].as_i64());
-    let number = number.map_or_else(|| text(&made, "token").split('_').nth(2).unwrap_or_default().to_owned(), |n| n.to_string());
-    player.get("revoke_key", &["new", &number]).await;
+    // `slb_TENANT_KEY_SECRET`.
+    let token = text(&made, "token");
+    player.get("revoke_key", &["new", token.split('_').nth(2).unwrap()]).await;
     player.get("delete_tenant", &["new"]).await;
 }
 
@@ -59,6 +60,7 @@ pub async fn reads(player: &mut Player<'_>) {
     }
     player.get("get_file", &["Docs", &file]).await;
     player.get("get_file", &["Docs", &file, "?version=1"]).await;
+    player.call_with("get_file", &["Docs", &file], Body::None, &[("range", "bytes=2-5")]).await;
     player.get("head_file", &["Docs", &file]).await;
     player.get("list_versions", &["Docs", &file, "?limit=10"]).await;
     player.get("get_metatags", &["Docs", &file]).await;
@@ -119,7 +121,8 @@ pub async fn queries(player: &mut Player<'_>) {
     let union = json!({"files": [&names[1], "nope.md"], "glob": "f0001*", "metatag": {"name": "category", "contains": "c1"}});
     player.query(&leaf, true, 10, union.clone()).await;
     // Pages, by the cursor.
-    for (folder, request) in [("", union), ("", json!({"metatag": {"name": "label"}})), (&leaf[..], json!({"glob": "*1*"}))] {
+    for (folder, request) in [("", union), ("", json!({"metatag": {"name": "label"}})), (&leaf[..], json!({"glob": "*1*"})),
+        ("", json!({"metatag": {"name": "serial", "contains": "43"}}))] {
         let body = json!({"folder": folder, "recursive": folder.is_empty(), "limit": 5, "request": request});
         let mut page = player.call("query_slate", &["Docs"], body.clone()).await.json();
         for _ in 0..2 {
@@ -143,6 +146,7 @@ async fn filters(player: &mut Player<'_>, top: &str, leaf: &str) {
         tag("rank", "eq", json!(4321)),
         tag("serial", "in", json!(["serial 21", "serial 421", "serial 4321"])),
         tag("serial", "contains", json!("432")),
+        tag("serial", "contains", json!("9")),
         tag("serial", "starts_with", json!("serial 43")),
         tag("topics", "has", json!("t12")),
         tag("topics", "contains", json!("t1")),
@@ -152,8 +156,8 @@ async fn filters(player: &mut Player<'_>, top: &str, leaf: &str) {
         json!({"not": {"tag": "label"}}),
         json!({"all": [ranks.clone(), {"not": tag("ok", "eq", json!(true))}]}),
         json!({"any": [tag("label", "eq", json!("quetzal")), tag("rank", "lt", json!(30))]}),
-        json!({"all": [tag("category", "eq", json!("c7")), {"name": "*7.md"}]}),
-        json!({"all": [{"name": "*2345*"}, {"size": {"gte": 1}}]}),
+        json!({"all": [tag("category", "eq", json!("c7")), {"name": {"glob": "*7.md"}}]}),
+        json!({"all": [{"name": {"glob": "*2345*"}}, {"size": {"gte": 1}}]}),
         json!({"all": [{"modified": {"since": "2020-01-01T00:00:00Z"}}, {"size": {"lt": 200}}]}),
         json!({"all": [{"modified": {"since": "2100-01-01T00:00:00Z"}}]}),
         json!({"size": {"gt": 1_000_000}}),
@@ -211,6 +215,7 @@ pub async fn writes(player: &mut Player<'_>) {
     player.get("delete_folder", &["Docs", "elsewhere", "?recursive=true&purge=true"]).await;
     player.get("delete_folder", &["Docs", "empty/folder"]).await;
     player.get("delete_file", &["Docs", "newer/b.md"]).await;
+    player.get("delete_file", &["Docs", "newer/b.md", "?purge=true"]).await;
     player.get("delete_file", &["Docs", &files[2], "?purge=true"]).await;
 }
 
@@ -232,10 +237,31 @@ pub async fn slates(player: &mut Player<'_>) {
     player.get("delete_slate", &["Tmp", "?purge=true"]).await;
 }
 
-pub async fn archives(player: &mut Player<'_>) {
+/// `whole` exports the whole slate too, which takes long: most of it is packing.
+pub async fn archives(player: &mut Player<'_>, whole: bool) {
     let corpus = player.places.corpus.clone();
     let part = player.get("export_slate", &["Docs", &format!("?folder={corpus}")]).await.body;
     player.call("import_slate", &["Docs", "?folder=imported"], Body::Bytes("application/gzip", part.clone())).await;
     player.call("import_slate", &["Docs", "?folder=imported"], Body::Bytes("application/gzip", part)).await;
-    player.get("export_slate", &["Docs"]).await;
+    if whole {
+        player.get("export_slate", &["Docs"]).await;
+    }
+}
+
+/// Names that have two spellings in Unicode, by the one that they were not given.
+pub async fn spellings(player: &mut Player<'_>) {
+    let (composed, apart) = ("caf\u{e9}/\u{e9}t\u{e9}.md", "cafe\u{301}/e\u{301}te\u{301}.md");
+    let (written, other) = (in_url(composed), in_url(apart));
+    let (folder, other_folder) = (in_url("caf\u{e9}"), in_url("cafe\u{301}"));
+    let line = |path: &str| json!({"path": path, "content": "summer"}).to_string().into_bytes();
+    player.call("put_file", &["Docs", &written], Body::Bytes("text/markdown", b"summer".to_vec())).await;
+    player.call("put_file", &["Docs", &other], Body::Bytes("text/markdown", b"winter".to_vec())).await;
+    player.call("post_files", &["Docs"], Body::Bytes("application/x-ndjson", line(apart))).await;
+    player.get("get_file", &["Docs", &other]).await;
+    player.get("get_metatags", &["Docs", &other]).await;
+    player.get("get_folder", &["Docs", &other_folder]).await;
+    player.query("", true, 10, json!({"files": [apart], "subfolders": ["cafe\u{301}"]})).await;
+    player.call("retrieve_target", &[], json!({"target": format!("slate://Docs/{apart}")})).await;
+    player.call("put_folder", &["Docs", &other_folder], json!({"authority": "low"})).await;
+    player.call("move_folder", &["Docs", &folder], json!({"path": "coffee"})).await;
 }

@@ -28,6 +28,14 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("db/schema.rs", "generated, and no statement"),
 ];
 
+/// Pieces of statements that no scenario brings about, and why.
+const RARE: &[(&str, &str)] = &[
+    ("raise exception 'statement timeout of the transaction'", "of a transaction that is stopped: there is no plan"),
+    ("where tenant_id = $1 and root_id = $2 order by path, position limit", "of a corpus of more than 40,000 passages"),
+    ("where v.tenant_id = $1 and v.blob = $2 order by s.name", "of contents that were altered"),
+    ("select count(*) as files, 0::bigint as bytes from files where", "the benchmark's floor"),
+];
+
 /// A literal that holds SQL, cut where something is put in.
 #[derive(Debug, Clone)]
 struct Literal {
@@ -91,12 +99,18 @@ impl Sources {
         if places.is_empty() { "nowhere that is known".to_owned() } else { places.join(" or ") }
     }
 
+    /// Whether a statement does nothing but call functions of the database.
+    pub fn calls_function(&self, text: &str) -> bool {
+        self.functions.keys().any(|name| text.contains(&format!("select {name}(")))
+    }
+
     /// What stands in the sources and was not executed.
     pub fn missing(&self, statements: &BTreeSet<String>) -> Vec<String> {
         let mut missing = Vec::new();
         for literal in &self.literals {
             for piece in literal.pieces.iter().filter(|piece| piece.len() >= SHORTEST) {
-                if !statements.iter().any(|text| text.contains(&piece[..])) {
+                let rare = RARE.iter().any(|(rare, _)| piece.contains(rare));
+                if !rare && !statements.iter().any(|text| text.contains(&piece[..])) {
                     missing.push(format!("{}: {piece}", literal.place));
                     break;
                 }
@@ -167,7 +181,10 @@ impl Reader<'_> {
                     let is_macro = before(1).as_deref() == Some("!");
                     let callee = if is_macro { before(2) } else { before(1) }.unwrap_or_default();
                     let formats = is_macro && ["format", "write", "writeln"].contains(&&callee[..]);
-                    let pushes = callee == "push" && self.name.starts_with("retrieval/");
+                    // `sql.push(…)`, and what is pushed after that.
+                    let on = if callee == "push" { before(3) } else { None };
+                    let pushes = on.is_some_and(|on| on == "sql" || on.starts_with('('))
+                        && self.name.starts_with("retrieval/");
                     self.walk(group.stream(), formats, sql || pushes);
                 }
                 TokenTree::Literal(literal) => {
@@ -241,6 +258,12 @@ fn built(name: &str, text: &str) -> Vec<Built> {
         r"(?:(insert_into|update|delete)\(\s*(\w+)(::table)?|let (?:mut )?(\w+)(?::[^=]*)? =\s*(\w+)::table|(\w+)::table\s*\.)",
     )
     .unwrap();
+    let renamed = Regex::new(r"(\w+) as (\w+)").unwrap();
+    let renamed: BTreeMap<&str, &str> = renamed
+        .captures_iter(text)
+        .map(|captures| captures.extract().1)
+        .map(|[table, name]| (name, table))
+        .collect();
     let mut found = Vec::new();
     let mut named: BTreeMap<&str, &str> = BTreeMap::new();
     for captures in pattern.captures_iter(text) {
@@ -261,6 +284,11 @@ fn built(name: &str, text: &str) -> Vec<Built> {
                 _ => continue,
             },
         };
+        // A macro's.
+        if text[..captures.get(0).unwrap().end()].ends_with(&format!("${table}::table")) || table == "table" {
+            continue;
+        }
+        let table = renamed.get(table).copied().unwrap_or(table);
         let start = match kind {
             "insert_into" => format!("^INSERT INTO \"{table}\""),
             "update" => format!("^UPDATE \"{table}\""),
@@ -300,7 +328,8 @@ fn built_statements_are_known_by_kind_and_table() {
     assert!(found[2].start.is_match("SELECT \"keys\".\"id\" FROM \"keys\" WHERE x"));
 }
 
-/// The functions that the migrations made, with their bodies; those apart that only migrations call.
+/// The functions that the migrations made, with their bodies; those apart that only migrations call, and those of the
+/// policies, which are in every plan.
 pub fn functions(superuser: &mut PgConnection) -> BTreeMap<String, String> {
     #[derive(QueryableByName)]
     struct Function {
@@ -311,7 +340,7 @@ pub fn functions(superuser: &mut PgConnection) -> BTreeMap<String, String> {
     }
     let functions: Vec<Function> = diesel::sql_query(
         "select p.proname::text as name, p.prosrc as body from pg_proc p
-         where p.pronamespace = 'public'::regnamespace and p.proname not in ('grant_to_app', 'isolate')
+         where p.pronamespace = 'public'::regnamespace and p.proname not in ('grant_to_app', 'isolate', 'app_tenant', 'app_operator')
            and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
            and p.proname not like 'diesel\\_%'",
     )

@@ -86,6 +86,13 @@ impl Server {
         self.operator.with_token(made["token"].as_str().unwrap())
     }
 
+    /// Ends it as a signal would.
+    pub async fn stop(self) {
+        self.app.stopping.send_replace(true);
+        // Those who run sessions give back what they hold.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+
     /// The database, which outlives the server for as long as this is held.
     pub fn database(&self) -> Arc<cluster::Database> {
         self.database.clone()
