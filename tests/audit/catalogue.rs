@@ -23,7 +23,8 @@ pub async fn sessions(player: &mut Player<'_>) {
     let leaf = player.places.leaf.clone();
     let names: Vec<String> =
         player.places.files(50).iter().map(|path| path.rsplit('/').next().unwrap().to_owned()).collect();
-    let session = open(player, json!({"retrieve": declaration(&leaf, 5), "fields": {"Question": "What?"}})).await;
+    let session =
+        open(player, json!({"retrieve": declaration(&leaf, 5), "fields": {"Question": "What?"}})).await;
     let id = &session[..];
     player.get("get_session", &[id]).await;
     player.get("get_prompt", &[id]).await;
@@ -38,7 +39,9 @@ pub async fn sessions(player: &mut Player<'_>) {
     player.call("forget_context", &[id], json!({})).await;
     // Files that are in context have changed, moved and gone meanwhile.
     let path = |name: &str| format!("{leaf}/{name}");
-    player.call("put_file", &["Docs", &path(&names[5])], Body::Bytes("text/markdown", b"changed".to_vec())).await;
+    player
+        .call("put_file", &["Docs", &path(&names[5])], Body::Bytes("text/markdown", b"changed".to_vec()))
+        .await;
     player.call("submit_round", &[id], json!({"output": {"files": [&names[5], &names[6]]}})).await;
     player.call("submit_round", &[id], json!({"output": {"files": [&names[5], &names[7]]}})).await;
     player.get("get_prompt", &[id]).await;
@@ -77,13 +80,16 @@ pub async fn citations(player: &mut Player<'_>) {
     player.call("retrieve_target", &[], json!({"target": "slate://Docs/nowhere/f000001.md"})).await;
     player.call("resolve_citation", &[], json!({"reference": format!("{reference}#L1-2")})).await;
     player.call("check_citation", &[], json!({"reference": reference, "quote": "what is common"})).await;
-    player.call("check_citation", &[], json!({"reference": reference, "quote": "what stands nowhere at all"})).await;
+    player
+        .call("check_citation", &[], json!({"reference": reference, "quote": "what stands nowhere at all"}))
+        .await;
     let leaf = player.places.leaf.clone();
     let session = open(player, json!({"retrieve": declaration(&leaf, 5)})).await;
     player.call("submit_round", &[&session], json!({"output": {"glob": "f0*"}})).await;
     let quote = json!({"reference": reference, "quote": "Some words of number", "session_id": session});
     player.call("check_citation", &[], quote).await;
-    let quote = json!({"reference": reference, "quote": "stands in no file of the session", "session_id": session});
+    let quote =
+        json!({"reference": reference, "quote": "stands in no file of the session", "session_id": session});
     player.call("check_citation", &[], quote).await;
 }
 
@@ -102,7 +108,9 @@ pub async fn corpora(player: &mut Player<'_>) {
     // Files of the corpus change, come, move and go.
     let within = super::scenario::bulk(&corpus, 30);
     player.call("post_files", &["Docs"], Body::Bytes("application/x-ndjson", within)).await;
-    player.call("patch_file", &["Docs", &format!("{corpus}/x0001.md")], json!({"path": "out/of/it.md"})).await;
+    player
+        .call("patch_file", &["Docs", &format!("{corpus}/x0001.md")], json!({"path": "out/of/it.md"}))
+        .await;
     player.get("delete_file", &["Docs", &format!("{corpus}/x0002.md")]).await;
     player.call("put_folder", &["Docs", &corpus], json!({"sensitive": true})).await;
     player.call("put_folder", &["Docs", &corpus], json!({"sensitive": false})).await;
@@ -136,7 +144,8 @@ pub async fn routes(player: &mut Player<'_>) {
     player.call("put_route", &["packed", "1"], route).await;
     player.get("get_route", &["packed", "1"]).await;
     let tools = json!([{"capability_id": "nothing", "capability_version": "1"}]);
-    let route = json!({"status": "published", "retrieval": {"mode": "tool", "scope": ["c1"]}, "tools": tools});
+    let route =
+        json!({"status": "published", "retrieval": {"mode": "tool", "scope": ["c1"]}, "tools": tools});
     player.call("put_route", &["tools", "1"], route).await;
     let corpus = player.places.corpus.clone();
     let packed = json!({"retrieve": declaration(&corpus, 2), "goal": "title of common words",

@@ -30,7 +30,10 @@ async fn run(player: &mut Player<'_>, arguments: &[&str]) -> String {
     // 1 is also what tells of something that is not there.
     if !matches!(output.status.code(), Some(0 | 1)) || output.stdout.is_empty() && !output.status.success() {
         let said: String = String::from_utf8_lossy(&output.stderr).chars().take(400).collect();
-        player.recorder.failures.push(format!("{}: slatebase {words}: {} {said}", player.recorder.shape, output.status));
+        player
+            .recorder
+            .failures
+            .push(format!("{}: slatebase {words}: {} {said}", player.recorder.shape, output.status));
     }
     let name = format!("slatebase {}", arguments[0]);
     player.recorder.look(&name, &words);
@@ -64,7 +67,9 @@ pub async fn all(player: &mut Player<'_>) {
     for _ in 0..2 {
         run(player, &pruned.iter().map(String::as_str).collect::<Vec<_>>()).await;
     }
-    for command in ["tenant list", "tenant create made", "key create made", "key list made", "key revoke made 1"] {
+    for command in
+        ["tenant list", "tenant create made", "key create made", "key list made", "key revoke made 1"]
+    {
         run(player, &command.split(' ').collect::<Vec<_>>()).await;
     }
     run(player, &["tenant", "delete", "made", "--yes"]).await;

@@ -86,7 +86,8 @@ pub async fn load(tree: Tree) -> Loaded {
     fill(&server, &big, (0..originals).map(|n| (tree.path(n), file(n)))).await;
     fill(&server, &small, (0..FEW).map(|n| (Tree::Few.path(n), file(n)))).await;
     if tree == Tree::Flat {
-        let few = ["side", "other"].map(|folder| (0..200).map(move |n| (format!("{folder}/f{n:06}.md"), file(n))));
+        let few =
+            ["side", "other"].map(|folder| (0..200).map(move |n| (format!("{folder}/f{n:06}.md"), file(n))));
         fill(&server, &big, few.into_iter().flatten()).await;
     }
     entries(&big).await;
@@ -228,10 +229,13 @@ fn multiply(superuser: &mut PgConnection, originals: usize) {
             _ if columns.contains(&"file_id") => "file_id",
             _ => continue,
         };
-        let from = format!("join g on g.tenant_id = x.tenant_id and g.file_id = x.{identity} join swaps s on s.id = g.id");
+        let from = format!(
+            "join g on g.tenant_id = x.tenant_id and g.file_id = x.{identity} join swaps s on s.id = g.id"
+        );
         let tags = "x.tags || jsonb_build_object('rank', g.n, 'serial', 'serial ' || g.n)";
         let terms = "array(select t from unnest(x.term_ids || s.new) t where t <> all(s.old) order by t)";
-        let changed = [(identity, "g.id"), ("name", "g.name"), ("path", "g.path"), ("tags", tags), ("term_ids", terms)];
+        let changed =
+            [(identity, "g.id"), ("name", "g.name"), ("path", "g.path"), ("tags", tags), ("term_ids", terms)];
         copy(superuser, table, &from, &changed);
     }
     superuser.batch_execute("select setval(pg_get_serial_sequence('file_ids', 'id'), 2000000)").unwrap();
@@ -247,8 +251,11 @@ fn multiply(superuser: &mut PgConnection, originals: usize) {
         let of_sessions = table.name == "sessions";
         if of_sessions || table.columns.iter().any(|column| column == "session_id") {
             let column = if of_sessions { "id" } else { "session_id" };
-            let changed: &[(&str, &str)] =
-                if of_sessions { &[("id", "m.id")] } else { &[("session_id", "m.id"), ("id", "gen_random_uuid()")] };
+            let changed: &[(&str, &str)] = if of_sessions {
+                &[("id", "m.id")]
+            } else {
+                &[("session_id", "m.id"), ("id", "gen_random_uuid()")]
+            };
             copy(superuser, table, &format!("join m on m.old = x.{column}"), changed);
         }
     }
@@ -309,6 +316,8 @@ pub fn forget_statistics(superuser: &mut PgConnection) {
 pub fn no_autovacuum(superuser: &mut PgConnection) {
     let all = tables(superuser);
     for table in all {
-        superuser.batch_execute(&format!("alter table {} set (autovacuum_enabled = off)", table.name)).unwrap();
+        superuser
+            .batch_execute(&format!("alter table {} set (autovacuum_enabled = off)", table.name))
+            .unwrap();
     }
 }

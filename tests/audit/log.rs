@@ -127,7 +127,10 @@ fn plans_and_other_statements_are_read() {
         2026-01-01 00:00:00.000 UTC [7] DETAIL:  parameters: $1 = '6f'\n";
     let written = parse(log);
     assert_eq!(written.plans.len(), 1);
-    assert_eq!((&written.plans[0].text[..], &written.plans[0].root["Shared Hit Blocks"]), ("select a from b", &4.into()));
+    assert_eq!(
+        (&written.plans[0].text[..], &written.plans[0].root["Shared Hit Blocks"]),
+        ("select a from b", &4.into())
+    );
     let all: Vec<&str> = written.statements.iter().map(String::as_str).collect();
     assert_eq!(all, ["begin; set local a = 'b'", "insert into t values ($1)", "select a from b"]);
 }

@@ -72,11 +72,13 @@ async fn no_statement_reads_or_throws_away_much_more_than_it_gives() {
 
     let mut problems = recorder.failures.clone();
     let without = player::operations().into_keys().filter(|id| !recorder.operations.contains(id));
-    problems.extend(without.map(|id| format!("no scenario plays the operation {id}: add one to tests/audit/")));
+    problems
+        .extend(without.map(|id| format!("no scenario plays the operation {id}: add one to tests/audit/")));
     let missing = recorder.sources.missing(&recorder.statements);
     problems.extend(missing.into_iter().map(|piece| format!("not executed by any scenario: {piece}")));
     if chosen == "full" {
-        problems.extend(recorder.unused().into_iter().map(|of| format!("an exception that nothing needs: {of}")));
+        problems
+            .extend(recorder.unused().into_iter().map(|of| format!("an exception that nothing needs: {of}")));
     }
     let report = format!("{}\n{}\n", problems.join("\n"), recorder.report());
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("audit.txt");

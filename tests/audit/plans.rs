@@ -47,7 +47,14 @@ pub fn excesses(root: &Value) -> Vec<Excess> {
     let number = buffers(root) - written.buffers;
     let bound = FEW_BUFFERS.max(FOR_EACH * worth);
     if number > bound {
-        found.push(Excess { node: String::new(), kind: Kind::Buffers, number, bound, rows: worth, loops: 1.0 });
+        found.push(Excess {
+            node: String::new(),
+            kind: Kind::Buffers,
+            number,
+            bound,
+            rows: worth,
+            loops: 1.0,
+        });
     }
     found
 }
@@ -128,7 +135,9 @@ fn described(node: &Value) -> String {
     if !of.is_empty() {
         words = format!("{words} on {}", of.join(" / "));
     }
-    for name in ["Index Cond", "Recheck Cond", "Hash Cond", "Merge Cond", "Join Filter", "Filter", "One-Time Filter"] {
+    for name in
+        ["Index Cond", "Recheck Cond", "Hash Cond", "Merge Cond", "Join Filter", "Filter", "One-Time Filter"]
+    {
         if let Some(condition) = text(name) {
             let condition: String = condition.chars().take(400).collect();
             words.push_str(&format!("; {name}: {condition}"));

@@ -54,7 +54,14 @@ impl<'a> Player<'a> {
         places: Places,
         recorder: &'a mut Recorder,
     ) -> Player<'a> {
-        Player { server, caller: caller.clone(), tenant: tenant.to_owned(), places, recorder, operations: operations() }
+        Player {
+            server,
+            caller: caller.clone(),
+            tenant: tenant.to_owned(),
+            places,
+            recorder,
+            operations: operations(),
+        }
     }
 
     /// Calls an operation of the document. Each name in `path` stands for one in its path, in their order; what follows a
@@ -71,13 +78,16 @@ impl<'a> Player<'a> {
         body: impl Into<Body>,
         headers: &[(&str, &str)],
     ) -> Reply {
-        let (method, template) = self.operations.get(id).unwrap_or_else(|| panic!("no operation {id}")).clone();
+        let (method, template) =
+            self.operations.get(id).unwrap_or_else(|| panic!("no operation {id}")).clone();
         let mut given = path.iter();
         let mut filled = String::new();
         for (n, piece) in template.split('{').enumerate() {
             match piece.split_once('}') {
                 Some((_, rest)) if n > 0 => {
-                    filled.push_str(given.next().unwrap_or_else(|| panic!("{id}: {template} needs more names")));
+                    filled.push_str(
+                        given.next().unwrap_or_else(|| panic!("{id}: {template} needs more names")),
+                    );
                     filled.push_str(rest);
                 }
                 _ => filled.push_str(piece),
@@ -113,7 +123,9 @@ impl<'a> Player<'a> {
         }
         if reply.status >= 400 {
             let body: String = String::from_utf8_lossy(&reply.body).chars().take(400).collect();
-            self.recorder.failures.push(format!("{}: {id}, {detail}: {} {body}", self.recorder.shape, reply.status));
+            self.recorder
+                .failures
+                .push(format!("{}: {id}, {detail}: {} {body}", self.recorder.shape, reply.status));
         }
         self.recorder.look(id, &detail);
         reply

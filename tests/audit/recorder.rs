@@ -68,7 +68,8 @@ impl Recorder {
     }
 
     fn judge(&mut self, operation: &str, detail: &str, plan: &Plan) {
-        let covering = EXCEPTIONS.iter().enumerate().filter(|(_, exception)| exception.covers(operation, &plan.text));
+        let covering =
+            EXCEPTIONS.iter().enumerate().filter(|(_, exception)| exception.covers(operation, &plan.text));
         let covering: Vec<_> = covering.collect();
         self.used.extend(covering.iter().map(|(n, _)| n));
         let mut found = excesses(&plan.root);
@@ -108,16 +109,15 @@ impl Recorder {
     /// Exceptions that no statement needed in a run of all shapes.
     pub fn unused(&self) -> Vec<String> {
         let unused = EXCEPTIONS.iter().enumerate().filter(|(n, _)| !self.used.contains(n));
-        unused
-            .map(|(_, exception)| format!("{:?} {:?}", exception.operation, exception.fragment))
-            .collect()
+        unused.map(|(_, exception)| format!("{:?} {:?}", exception.operation, exception.fragment)).collect()
     }
 
     /// All offences in words, the worst first.
     pub fn report(&self) -> String {
         let mut offences: Vec<&Offence> = self.offences.values().collect();
         offences.sort_by(|a, b| b.excess.times().total_cmp(&a.excess.times()));
-        let mut text = format!("{} plans, {} statements read or throw away too much\n", self.plans, offences.len());
+        let mut text =
+            format!("{} plans, {} statements read or throw away too much\n", self.plans, offences.len());
         for offence in offences {
             let Offence { excess, shape, operation, source, text: statement, seen } = offence;
             let what = match excess.kind {

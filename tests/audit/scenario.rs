@@ -112,7 +112,18 @@ pub async fn queries(player: &mut Player<'_>) {
             player.query(folder, recursive, limit, json!({"metatag": test})).await;
         }
     }
-    for pattern in ["*", "f0001*", "zebra*", "*2345*", "*.md", "*5.md", "f000[1-3]*", "f00??21.md", "f000021.md", "*[5-7]1*"] {
+    for pattern in [
+        "*",
+        "f0001*",
+        "zebra*",
+        "*2345*",
+        "*.md",
+        "*5.md",
+        "f000[1-3]*",
+        "f00??21.md",
+        "f000021.md",
+        "*[5-7]1*",
+    ] {
         for (folder, recursive, limit) in [(&top[..], true, 20), ("", true, 100), (&leaf[..], false, 100)] {
             player.query(folder, recursive, limit, json!({"glob": pattern})).await;
         }
@@ -121,8 +132,12 @@ pub async fn queries(player: &mut Player<'_>) {
     let union = json!({"files": [&names[1], "nope.md"], "glob": "f0001*", "metatag": {"name": "category", "contains": "c1"}});
     player.query(&leaf, true, 10, union.clone()).await;
     // Pages, by the cursor.
-    for (folder, request) in [("", union), ("", json!({"metatag": {"name": "label"}})), (&leaf[..], json!({"glob": "*1*"})),
-        ("", json!({"metatag": {"name": "serial", "contains": "43"}}))] {
+    for (folder, request) in [
+        ("", union),
+        ("", json!({"metatag": {"name": "label"}})),
+        (&leaf[..], json!({"glob": "*1*"})),
+        ("", json!({"metatag": {"name": "serial", "contains": "43"}})),
+    ] {
         let body = json!({"folder": folder, "recursive": folder.is_empty(), "limit": 5, "request": request});
         let mut page = player.call("query_slate", &["Docs"], body.clone()).await.json();
         for _ in 0..2 {
@@ -187,12 +202,16 @@ pub async fn writes(player: &mut Player<'_>) {
     player.call("put_file", &["Docs", "new/a.md"], markdown("two")).await;
     player.call("put_file", &["Docs", &files[0]], markdown("# Changed\n\nIt is another.")).await;
     player.get("list_versions", &["Docs", "new/a.md", "?limit=1"]).await;
-    player.call("patch_metatags", &["Docs", "new/a.md"], json!({"x": "unique", "topics": ["z1", "z2"]})).await;
+    player
+        .call("patch_metatags", &["Docs", "new/a.md"], json!({"x": "unique", "topics": ["z1", "z2"]}))
+        .await;
     player.call("put_metatags", &["Docs", "new/a.md"], json!({"x": "other", "n": 5, "o": {"a": 1}})).await;
     player.call("patch_metatags", &["Docs", &files[0]], json!({"category": "c1"})).await;
     player.call("patch_file", &["Docs", "new/a.md"], json!({"path": "newer/b.md"})).await;
     player.call("patch_file", &["Docs", "newer/b.md"], json!({"sensitive": true})).await;
-    player.call("patch_file", &["Docs", "newer/b.md"], json!({"sensitive": false, "authority": "high"})).await;
+    player
+        .call("patch_file", &["Docs", "newer/b.md"], json!({"sensitive": false, "authority": "high"}))
+        .await;
     player.call("patch_file", &["Docs", "newer/b.md"], json!({"media_type": "text/plain"})).await;
     player.call("patch_file", &["Docs", &files[1]], json!({"path": format!("{}.moved", files[1])})).await;
 
@@ -229,7 +248,9 @@ pub async fn settings(player: &mut Player<'_>) {
 pub async fn slates(player: &mut Player<'_>) {
     player.call("put_slate", &["Tmp"], json!({"description": "soon gone"})).await;
     player.call("post_files", &["Tmp"], Body::Bytes("application/x-ndjson", bulk("t", 50))).await;
-    player.call("put_slate", &["Tmp"], json!({"metatag_types": {"rank": "number"}, "retention_days": 1})).await;
+    player
+        .call("put_slate", &["Tmp"], json!({"metatag_types": {"rank": "number"}, "retention_days": 1}))
+        .await;
     player.call("put_slate", &["Docs"], json!({"description": "large", "authority": "medium"})).await;
     player.get("delete_slate", &["Tmp"]).await;
     player.call("put_slate", &["Tmp"], json!({})).await;
@@ -241,7 +262,9 @@ pub async fn slates(player: &mut Player<'_>) {
 pub async fn archives(player: &mut Player<'_>, whole: bool) {
     let corpus = player.places.corpus.clone();
     let part = player.get("export_slate", &["Docs", &format!("?folder={corpus}")]).await.body;
-    player.call("import_slate", &["Docs", "?folder=imported"], Body::Bytes("application/gzip", part.clone())).await;
+    player
+        .call("import_slate", &["Docs", "?folder=imported"], Body::Bytes("application/gzip", part.clone()))
+        .await;
     player.call("import_slate", &["Docs", "?folder=imported"], Body::Bytes("application/gzip", part)).await;
     if whole {
         player.get("export_slate", &["Docs"]).await;

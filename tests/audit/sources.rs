@@ -30,8 +30,14 @@ const LEFT_OUT: &[(&str, &str)] = &[
 
 /// Pieces of statements that no scenario brings about, and why.
 const RARE: &[(&str, &str)] = &[
-    ("raise exception 'statement timeout of the transaction'", "of a transaction that is stopped: there is no plan"),
-    ("where tenant_id = $1 and root_id = $2 order by path, position limit", "of a corpus of more than 40,000 passages"),
+    (
+        "raise exception 'statement timeout of the transaction'",
+        "of a transaction that is stopped: there is no plan",
+    ),
+    (
+        "where tenant_id = $1 and root_id = $2 order by path, position limit",
+        "of a corpus of more than 40,000 passages",
+    ),
     ("where v.tenant_id = $1 and v.blob = $2 order by s.name", "of contents that were altered"),
     ("select count(*) as files, 0::bigint as bytes from files where", "the benchmark's floor"),
 ];
@@ -88,7 +94,9 @@ impl Sources {
         };
         let mut best: Vec<&Literal> = self.literals.iter().filter(|literal| length(literal) >= 20).collect();
         best.sort_by_key(|literal| std::cmp::Reverse(length(literal)));
-        if let Some((name, _)) = self.functions.iter().find(|(_, body)| body.contains(text.trim_end_matches(';'))) {
+        if let Some((name, _)) =
+            self.functions.iter().find(|(_, body)| body.contains(text.trim_end_matches(';')))
+        {
             return format!("the function {name}, in migrations/");
         }
         if let Some(best) = best.first() {
@@ -229,7 +237,8 @@ fn is_statement(text: &str) -> bool {
 
 /// Whether a text in a store is a piece of a statement, and no message.
 fn is_piece(text: &str) -> bool {
-    let words = ["select ", " from ", " where ", " join ", " = $", "order by ", " limit ", "for update", "for share"];
+    let words =
+        ["select ", " from ", " where ", " join ", " = $", "order by ", " limit ", "for update", "for share"];
     words.iter().any(|word| text.contains(word))
 }
 
@@ -322,7 +331,10 @@ fn pieces_are_cut_where_something_is_put_in() {
 
 #[test]
 fn built_statements_are_known_by_kind_and_table() {
-    let found = built("x.rs", "let this = runs::table\n.filter(a); diesel::update(this); insert_into(slates::table); keys::table .filter()");
+    let found = built(
+        "x.rs",
+        "let this = runs::table\n.filter(a); diesel::update(this); insert_into(slates::table); keys::table .filter()",
+    );
     let words: Vec<&str> = found.iter().map(|built| &built.words[..]).collect();
     assert_eq!(words, ["update runs", "insert_into slates", "select keys"]);
     assert!(found[2].start.is_match("SELECT \"keys\".\"id\" FROM \"keys\" WHERE x"));
