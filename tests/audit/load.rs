@@ -87,7 +87,7 @@ pub async fn load(tree: Tree) -> Loaded {
     fill(&server, &small, (0..FEW).map(|n| (Tree::Few.path(n), file(n)))).await;
     if tree == Tree::Flat {
         let few =
-            ["side", "other"].map(|folder| (0..200).map(move |n| (format!("{folder}/f{n:06}.md"), file(n))));
+            ["side", "other"].map(|folder| (0..200).map(move |n| (format!("{folder}/f9{n:05}.md"), file(n))));
         fill(&server, &big, few.into_iter().flatten()).await;
     }
     entries(&big).await;
@@ -171,6 +171,7 @@ fn copy(superuser: &mut PgConnection, table: &Table, from: &str, changed: &[(&st
 }
 
 fn multiply(superuser: &mut PgConnection, originals: usize) {
+    no_autovacuum(superuser);
     let indexes = gin_indexes(superuser);
     superuser.batch_execute("set session_replication_role = replica; set work_mem = '64MB'").unwrap();
     indexes.iter().for_each(|(name, _)| superuser.batch_execute(&format!("drop index {name}")).unwrap());
@@ -313,7 +314,7 @@ pub fn forget_statistics(superuser: &mut PgConnection) {
 }
 
 /// Nobody looks after the tables but the service itself.
-pub fn no_autovacuum(superuser: &mut PgConnection) {
+fn no_autovacuum(superuser: &mut PgConnection) {
     let all = tables(superuser);
     for table in all {
         superuser

@@ -10,6 +10,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -56,6 +57,7 @@ async fn no_statement_reads_or_throws_away_much_more_than_it_gives() {
     PLACE.set(cluster.clone()).unwrap();
     let mut recorder = Recorder::new(Log::new(cluster.join("server.log")), Sources::read());
 
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("audit.txt");
     let mut loaded: Option<(Tree, Arc<Database>, Caller, Caller)> = None;
     for (n, shape) in shapes.iter().enumerate() {
         if loaded.as_ref().is_none_or(|(tree, ..)| *tree != shape.tree()) {
@@ -68,6 +70,7 @@ async fn no_statement_reads_or_throws_away_much_more_than_it_gives() {
         let started = Instant::now();
         play(*shape, database, big, small, &mut recorder, n == 0).await;
         eprintln!("played {shape:?} in {:.1} s", started.elapsed().as_secs_f64());
+        fs::write(&file, recorder.report()).unwrap();
     }
 
     let mut problems = recorder.failures.clone();
@@ -81,7 +84,6 @@ async fn no_statement_reads_or_throws_away_much_more_than_it_gives() {
             .extend(recorder.unused().into_iter().map(|of| format!("an exception that nothing needs: {of}")));
     }
     let report = format!("{}\n{}\n", problems.join("\n"), recorder.report());
-    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("audit.txt");
     fs::write(&file, &report).unwrap();
     assert!(problems.is_empty() && recorder.offences() == 0, "{report}\nThis is also in {}", file.display());
 }
@@ -100,7 +102,6 @@ async fn play(
         let copy = database.copy();
         let mut superuser = copy.superuser();
         log::enable(&mut superuser);
-        load::no_autovacuum(&mut superuser);
         shape.prepare(&mut superuser);
         copy
     })

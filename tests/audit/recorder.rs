@@ -68,8 +68,9 @@ impl Recorder {
     }
 
     fn judge(&mut self, operation: &str, detail: &str, plan: &Plan) {
+        let call = format!("{operation}, {detail}");
         let covering =
-            EXCEPTIONS.iter().enumerate().filter(|(_, exception)| exception.covers(operation, &plan.text));
+            EXCEPTIONS.iter().enumerate().filter(|(_, exception)| exception.covers(&call, &plan.text));
         let covering: Vec<_> = covering.collect();
         self.used.extend(covering.iter().map(|(n, _)| n));
         let mut found = excesses(&plan.root);
@@ -91,7 +92,7 @@ impl Recorder {
             let mut offence = Offence {
                 excess,
                 shape: self.shape.clone(),
-                operation: format!("{operation}, {detail}"),
+                operation: call,
                 source,
                 text: plan.text.clone(),
                 seen: BTreeSet::new(),

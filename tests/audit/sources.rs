@@ -56,6 +56,8 @@ struct Built {
     /// How it begins in SQL, up to the table.
     start: Regex,
     words: String,
+    /// It is surely sent as it is; else it may be the beginning of another one.
+    sure: bool,
 }
 
 pub struct Sources {
@@ -99,8 +101,17 @@ impl Sources {
         {
             return format!("the function {name}, in migrations/");
         }
-        if let Some(best) = best.first() {
-            return best.place.clone();
+        // Of one that is put together of pieces, several places are told.
+        if let Some(first) = best.first() {
+            let whole = length(first) * 2 > text.len();
+            let mut places: Vec<&str> = Vec::new();
+            for literal in best.iter().take(if whole { 1 } else { 12 }) {
+                let file = literal.place.split(':').next();
+                if places.len() < 4 && !places.iter().any(|place| place.split(':').next() == file) {
+                    places.push(&literal.place);
+                }
+            }
+            return places.join(", ");
         }
         let built = self.built.iter().filter(|built| built.start.is_match(text));
         let places: Vec<&str> = built.map(|built| &built.place[..]).take(6).collect();
@@ -124,7 +135,7 @@ impl Sources {
                 }
             }
         }
-        for built in &self.built {
+        for built in self.built.iter().filter(|built| built.sure) {
             if !statements.iter().any(|text| built.start.is_match(text)) {
                 missing.push(format!("{}: {}", built.place, built.words));
             }
@@ -278,18 +289,18 @@ fn built(name: &str, text: &str) -> Vec<Built> {
     for captures in pattern.captures_iter(text) {
         let line = text[..captures.get(0).unwrap().start()].matches('\n').count() + 1;
         let group = |n: usize| captures.get(n).map(|found| found.as_str());
-        let (kind, table) = match (group(1), group(2)) {
-            (Some(kind), Some(table)) if group(3).is_some() => (kind, table),
+        let (kind, table, sure) = match (group(1), group(2)) {
+            (Some(kind), Some(table)) if group(3).is_some() => (kind, table, true),
             (Some(kind), Some(variable)) => match named.get(variable) {
-                Some(table) => (kind, *table),
+                Some(table) => (kind, *table, true),
                 None => continue,
             },
             _ => match (group(4), group(5), group(6)) {
                 (Some(variable), Some(table), _) => {
                     named.insert(variable, table);
-                    continue;
+                    ("select", table, false)
                 }
-                (_, _, Some(table)) => ("select", table),
+                (_, _, Some(table)) => ("select", table, true),
                 _ => continue,
             },
         };
@@ -308,6 +319,7 @@ fn built(name: &str, text: &str) -> Vec<Built> {
             place: format!("src/{name}:{line}"),
             start: Regex::new(&start).unwrap(),
             words: format!("{kind} {table}"),
+            sure,
         });
     }
     found
@@ -336,8 +348,8 @@ fn built_statements_are_known_by_kind_and_table() {
         "let this = runs::table\n.filter(a); diesel::update(this); insert_into(slates::table); keys::table .filter()",
     );
     let words: Vec<&str> = found.iter().map(|built| &built.words[..]).collect();
-    assert_eq!(words, ["update runs", "insert_into slates", "select keys"]);
-    assert!(found[2].start.is_match("SELECT \"keys\".\"id\" FROM \"keys\" WHERE x"));
+    assert_eq!(words, ["select runs", "update runs", "insert_into slates", "select keys"]);
+    assert!(!found[0].sure && found[3].start.is_match("SELECT \"keys\".\"id\" FROM \"keys\" WHERE x"));
 }
 
 /// The functions that the migrations made, with their bodies; those apart that only migrations call, and those of the
