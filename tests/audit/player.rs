@@ -29,6 +29,8 @@ pub struct Player<'a> {
     pub tenant: String,
     pub places: Places,
     pub recorder: &'a mut Recorder,
+    /// A status that is a refusal and as it should be.
+    pub refused: u16,
     /// Method and path by the name of the operation.
     operations: BTreeMap<String, (String, String)>,
 }
@@ -60,6 +62,7 @@ impl<'a> Player<'a> {
             tenant: tenant.to_owned(),
             places,
             recorder,
+            refused: 0,
             operations: operations(),
         }
     }
@@ -121,7 +124,7 @@ impl<'a> Player<'a> {
         if took > 5.0 {
             eprintln!("{}: {id} took {took:.1} s: {detail}", self.recorder.shape);
         }
-        if reply.status >= 400 {
+        if reply.status >= 400 && reply.status != self.refused {
             let body: String = String::from_utf8_lossy(&reply.body).chars().take(400).collect();
             self.recorder
                 .failures

@@ -136,7 +136,7 @@ pub async fn queries(player: &mut Player<'_>) {
         ("", union),
         ("", json!({"metatag": {"name": "label"}})),
         (&leaf[..], json!({"glob": "*1*"})),
-        ("", json!({"metatag": {"name": "serial", "contains": "43"}})),
+        ("", json!({"metatag": {"name": "serial", "contains": "serial 43"}})),
     ] {
         let body = json!({"folder": folder, "recursive": folder.is_empty(), "limit": 5, "request": request});
         let mut page = player.call("query_slate", &["Docs"], body.clone()).await.json();
@@ -277,6 +277,8 @@ pub async fn spellings(player: &mut Player<'_>) {
     let (written, other) = (in_url(composed), in_url(apart));
     let (folder, other_folder) = (in_url("caf\u{e9}"), in_url("cafe\u{301}"));
     let line = |path: &str| json!({"path": path, "content": "summer"}).to_string().into_bytes();
+    // A name in another spelling is taken.
+    player.refused = 409;
     player.call("put_file", &["Docs", &written], Body::Bytes("text/markdown", b"summer".to_vec())).await;
     player.call("put_file", &["Docs", &other], Body::Bytes("text/markdown", b"winter".to_vec())).await;
     player.call("post_files", &["Docs"], Body::Bytes("application/x-ndjson", line(apart))).await;
@@ -286,5 +288,6 @@ pub async fn spellings(player: &mut Player<'_>) {
     player.query("", true, 10, json!({"files": [apart], "subfolders": ["cafe\u{301}"]})).await;
     player.call("retrieve_target", &[], json!({"target": format!("slate://Docs/{apart}")})).await;
     player.call("put_folder", &["Docs", &other_folder], json!({"authority": "low"})).await;
+    player.refused = 0;
     player.call("move_folder", &["Docs", &folder], json!({"path": "coffee"})).await;
 }
