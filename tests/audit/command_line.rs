@@ -67,11 +67,11 @@ pub async fn all(player: &mut Player<'_>) {
     for _ in 0..2 {
         run(player, &pruned.iter().map(String::as_str).collect::<Vec<_>>()).await;
     }
-    for command in
-        ["tenant list", "tenant create made", "key create made", "key list made", "key revoke made 1"]
-    {
-        run(player, &command.split(' ').collect::<Vec<_>>()).await;
-    }
+    run(player, &["tenant", "list"]).await;
+    run(player, &["tenant", "create", "made"]).await;
+    let token = run(player, &["key", "create", "made"]).await;
+    run(player, &["key", "list", "made"]).await;
+    run(player, &["key", "revoke", "made", token.split('_').nth(2).unwrap_or_default()]).await;
     run(player, &["tenant", "delete", "made", "--yes"]).await;
     run(player, &["secrets", "rotate"]).await;
     run(player, &["maintain", "--dry-run"]).await;
