@@ -180,6 +180,8 @@ pub async fn runs(player: &mut Player<'_>) {
     let unreachable = json!({"model": {"base_url": "http://127.0.0.1:9/v1", "name": "none"}});
     let session = open(player, json!({"retrieve": declaration(&corpus, 2)})).await;
     player.call("run_session", &[&session], unreachable).await;
+    // It is put back into the queue, to be tried again.
+    tokio::time::sleep(std::time::Duration::from_millis(700)).await;
     player.get("get_run", &[&session]).await;
     player.call("cancel_session", &[&session], Body::None).await;
 }

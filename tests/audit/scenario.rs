@@ -136,9 +136,9 @@ pub async fn queries(player: &mut Player<'_>) {
         ("", union),
         ("", json!({"metatag": {"name": "label"}})),
         (&leaf[..], json!({"glob": "*1*"})),
-        ("", json!({"metatag": {"name": "serial", "contains": "serial 43"}})),
+        ("", json!({"metatag": {"name": "serial", "contains": "4321"}})),
     ] {
-        let body = json!({"folder": folder, "recursive": folder.is_empty(), "limit": 5, "request": request});
+        let body = json!({"folder": folder, "recursive": folder.is_empty(), "limit": 2, "request": request});
         let mut page = player.call("query_slate", &["Docs"], body.clone()).await.json();
         for _ in 0..2 {
             let cursor = text(&page, "next_cursor");
