@@ -117,3 +117,8 @@ fn write(root: &Path) {
 pub async fn verify(player: &mut Player<'_>, tenant: &str) {
     run(player, &["verify", tenant]).await;
 }
+
+/// Erases a tenant. The binary makes connections of its own.
+pub async fn erase(player: &mut Player<'_>, tenant: &str) {
+    run(player, &["tenant", "delete", tenant, "--yes"]).await;
+}
