@@ -98,7 +98,11 @@ fn walk(node: &Value, found: &mut Vec<Excess>, written: &mut Total) {
     };
     let removed = ["Rows Removed by Filter", "Rows Removed by Index Recheck", "Rows Removed by Join Filter"];
     let removed: f64 = removed.iter().map(|name| number(node, name) * loops).sum();
-    tell(Kind::Removed, removed, FEW_ROWS.max(FOR_EACH * given));
+    // A table of a page has nothing better to offer than that page.
+    let page = kind == "Seq Scan" && own <= 2.0 * loops;
+    if !page {
+        tell(Kind::Removed, removed, FEW_ROWS.max(FOR_EACH * given));
+    }
     // Of what is read through a part that was named before, the part itself tells.
     if kind != "CTE Scan" {
         tell(Kind::Buffers, own, FEW_BUFFERS.max(each * given.max(loops)));
@@ -163,6 +167,14 @@ mod tests {
         assert!(excesses(&scan(500, 1, 5000, 5000)).is_empty());
         let thrown = excesses(&scan(1, 50, 30, 100));
         assert_eq!((thrown.len(), thrown[0].kind, thrown[0].number), (1, Kind::Removed, 1500.0));
+    }
+
+    #[test]
+    fn a_table_of_a_page_may_be_read_as_a_whole() {
+        let mut page = scan(0, 200, 20, 200);
+        assert_eq!(excesses(&page).len(), 1);
+        page["Node Type"] = json!("Seq Scan");
+        assert!(excesses(&page).is_empty());
     }
 
     #[test]
