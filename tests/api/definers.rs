@@ -16,11 +16,11 @@ const CALLS: [(&str, &str); 8] = [
     ("analyze_passages", "public.analyze_passages()"),
     ("api_key", "public.api_key($, 1)"),
     ("drop_terms", "public.drop_terms($, array(select i from pg_catalog.generate_series(1, 100) i))"),
+    // An error where there was nothing to do: it comes before the other that analyzes.
+    ("refresh_statistics", "1 / public.refresh_statistics()"),
     ("freshen_statistics", "public.freshen_statistics()"),
     ("move_contents", "public.move_contents($, 0, 3072)"),
     ("purge_versions", "public.purge_versions($, array[1, 2, 3], array[1, 1, 1])"),
-    // An error where there was nothing to do.
-    ("refresh_statistics", "1 / public.refresh_statistics()"),
     ("erase_tenant", "public.erase_tenant($)"),
 ];
 

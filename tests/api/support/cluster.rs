@@ -1,7 +1,9 @@
 //! One Postgres for the run, without fsync; each test has a database of its own, copied from a migrated template.
+//!
+//! All test targets share the cluster, except one that [sets a place](PLACE) of its own first.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +18,10 @@ use slatebase::db::embedded::{self, Embedded, Options};
 use slatebase::db::migrate::{self, ServiceLogin};
 
 /// What the service logs in as: no owner of anything.
-const SERVICE: &str = "slatebase_test_service";
+pub const SERVICE: &str = "slatebase_test_service";
+
+/// Where the cluster is, if it is not where all test targets have theirs.
+pub static PLACE: OnceLock<PathBuf> = OnceLock::new();
 
 struct Cluster {
     postgres: Embedded,
@@ -27,7 +32,8 @@ fn cluster() -> &'static Cluster {
     static CLUSTER: OnceLock<Cluster> = OnceLock::new();
     CLUSTER.get_or_init(|| {
         // Root's server runs as another account, which could not enter a directory of root's home.
-        let directory = std::env::temp_dir().join(format!("slatebase-tests-{}", geteuid()));
+        let usual = || std::env::temp_dir().join(format!("slatebase-tests-{}", geteuid()));
+        let directory = PLACE.get_or_init(usual);
         let mut options = Options::new(directory, env!("CARGO_BIN_EXE_slatebase"));
         options.durable = false;
         options.max_connections = 400;
@@ -92,11 +98,26 @@ pub struct Database {
 
 impl Database {
     pub fn create() -> Database {
+        Database::like(&cluster().template)
+    }
+
+    /// What this database holds now, in another one. Nobody may connect to this one any more.
+    #[allow(dead_code, reason = "not every suite that has this needs one twice")]
+    pub fn copy(&self) -> Database {
+        let closed = format!(
+            "alter database {0} allow_connections false; \
+             select pg_terminate_backend(pid) from pg_stat_activity where datname = '{0}'",
+            self.name
+        );
+        connect(&cluster().postgres.superuser_url("postgres")).batch_execute(&closed).unwrap();
+        Database::like(&self.name)
+    }
+
+    fn like(template: &str) -> Database {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let cluster = cluster();
-        let mut admin = connect(&cluster.postgres.superuser_url("postgres"));
-        admin.batch_execute(&format!("create database {name} template {}", cluster.template)).unwrap();
+        let mut admin = connect(&cluster().postgres.superuser_url("postgres"));
+        admin.batch_execute(&format!("create database {name} template {template}")).unwrap();
         // What is granted on a template itself is not copied.
         admin.batch_execute(&format!("revoke temporary on database {name} from public")).unwrap();
         Database { name }

@@ -1,6 +1,7 @@
 //! What every test stands on: the real server, on a port of its own, over a database of its own.
 
 use std::future::IntoFuture;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Command, FromArgMatches};
@@ -14,7 +15,7 @@ use slatebase::db::Db;
 use slatebase::http::server::{self, Running};
 
 mod client;
-mod cluster;
+pub mod cluster;
 mod host;
 mod invariants;
 mod knowledge;
@@ -26,7 +27,7 @@ pub use client::{Caller, Reply, Request};
 pub use host::{Asked, Host};
 
 /// What the tests' secrets are encrypted under.
-const SECRETS_KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+pub const SECRETS_KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 pub const OPERATOR_TOKEN: &str = "operator-token-of-the-tests";
 
 /// A server, stopped with this, and its database dropped.
@@ -36,7 +37,7 @@ pub struct Server {
     pub app: App,
     config: Config,
     running: Running,
-    database: cluster::Database,
+    database: Arc<cluster::Database>,
 }
 
 impl Server {
@@ -47,6 +48,11 @@ impl Server {
     /// A server whose configuration is changed first.
     pub async fn start_with(change: impl FnOnce(&mut Config)) -> Server {
         let database = tokio::task::spawn_blocking(cluster::Database::create).await.unwrap();
+        Server::start_over(database, change).await
+    }
+
+    /// The same over a database that is there already.
+    pub async fn start_over(database: cluster::Database, change: impl FnOnce(&mut Config)) -> Server {
         let mut config = config();
         change(&mut config);
         let db = Db::connect(&config.database.pool(database.url())).unwrap();
@@ -54,7 +60,7 @@ impl Server {
         let running = server::run(app.clone(), &config).await.unwrap();
         drop(slatebase::runs::runner::start(&app));
         let operator = Caller::new(format!("http://{}", running.address), Some(OPERATOR_TOKEN.into()));
-        Server { operator, app, config, running, database }
+        Server { operator, app, config, running, database: Arc::new(database) }
     }
 
     /// Makes a tenant, and gives a caller with a key that may do everything in it.
@@ -78,6 +84,23 @@ impl Server {
         }
         let made = self.operator.post(&format!("/v1/tenants/{tenant}/keys")).json(key).await.ok(201);
         self.operator.with_token(made["token"].as_str().unwrap())
+    }
+
+    /// Ends it as a signal would.
+    pub async fn stop(self) {
+        self.app.stopping.send_replace(true);
+        // Those who run sessions give back what they hold.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+
+    /// The database, which outlives the server for as long as this is held.
+    pub fn database(&self) -> Arc<cluster::Database> {
+        self.database.clone()
+    }
+
+    /// As the service's own login.
+    pub fn url(&self) -> String {
+        self.database.url()
     }
 
     /// What another server over the same database would be run with.
