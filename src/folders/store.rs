@@ -316,16 +316,14 @@ pub(super) fn rehide(tx: &mut Tx, tree: &Tree) -> Result<()> {
              from down join folders f on f.tenant_id = $1 and f.parent_id = down.id) \
          update folders f set hidden = down.hidden from down \
          where f.tenant_id = $1 and f.id = down.id and f.hidden <> down.hidden",
-        "with dirs as materialized (select id, hidden from folders where tenant_id = $1 and slate_id = $2 \
-             and (path = $5 or path >= $3 and ($4 is null or path < $4))) \
-         update files f set hidden = not f.hidden from dirs d, tenant_settings s \
-         where f.tenant_id = $1 and f.slate_id = $2 and f.path >= $3 and ($4 is null or f.path < $4) \
-           and d.id = f.folder_id and s.tenant_id = $1 \
+        "update files f set hidden = not f.hidden from folders d, tenant_settings s \
+         where f.tenant_id = $1 and f.slate_id = $2 and f.path >= $3 and ($4 is null or f.path < $4) and $5 is not null \
+           and d.tenant_id = $1 and d.id = f.folder_id and s.tenant_id = $1 \
            and (f.sensitive or d.hidden or coalesce(f.path ~ s.deny_regex, false)) <> f.hidden",
-        "update file_tags t set hidden = f.hidden from (select path, hidden from files where tenant_id = $1 \
-             and slate_id = $2 and path >= $3 and ($4 is null or path < $4) and $5 is not null) as f \
-         where t.tenant_id = $1 and t.slate_id = $2 and t.path >= $3 and ($4 is null or t.path < $4) \
-           and t.path = f.path and t.hidden <> f.hidden",
+        "with f as materialized (select folder_id, name, hidden from files where tenant_id = $1 \
+             and slate_id = $2 and path >= $3 and ($4 is null or path < $4) and $5 is not null) \
+         update file_tags t set hidden = f.hidden from f \
+         where t.tenant_id = $1 and t.folder_id = f.folder_id and t.name = f.name and t.hidden <> f.hidden",
     ];
     for statement in statements {
         sql_query(statement)

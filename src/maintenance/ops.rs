@@ -49,6 +49,17 @@ pub fn purge_expired(tx: &mut Tx, now: DateTime<Utc>) -> Result<usize> {
     Ok(expired.len())
 }
 
+/// Moves contents that an earlier version kept apart into the rows of some files after this one. Gives the last of them; none
+/// at the end.
+///
+/// # Errors
+/// Those of the database.
+pub fn move_contents(tx: &mut Tx, after: i64) -> Result<Option<i64>> {
+    tx.without_timeout()?;
+    metatags::ops::hold_off_writers(tx)?;
+    store::move_contents(tx, after)
+}
+
 /// Deletes sessions that have outlived the tenant's retention. Tells how many; none is left when that is 0.
 ///
 /// # Errors

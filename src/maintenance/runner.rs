@@ -82,6 +82,18 @@ fn one(db: &Db, tenant: TenantId, manner: Manner, now: chrono::DateTime<Utc>, do
             count => done.sessions += count,
         }
     }
+    let mut after = 0;
+    loop {
+        let mut last = None;
+        step(&mut |tx| {
+            last = ops::move_contents(tx, after)?;
+            Ok(0)
+        })?;
+        match last {
+            Some(last) => after = last,
+            None => break,
+        }
+    }
     let mut unused = Vec::new();
     step(&mut |tx| {
         unused = ops::unused_terms(tx)?;

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Bool, Text, Timestamptz};
+use diesel::sql_types::{Array, BigInt, Bool, Nullable, Text, Timestamptz};
 use diesel::{QueryableByName, sql_query};
 
 use crate::ctx::TenantId;
@@ -54,9 +54,11 @@ pub(super) fn expired_versions(tx: &mut Tx, now: DateTime<Utc>, limit: i64) -> R
         "with s as materialized (select id, $2 - make_interval(days => retention_days) as horizon from slates
              where tenant_id = $1)
          select v.file_id, v.version from s
-         join file_ids i on i.tenant_id = $1 and i.slate_id = s.id and i.deleted_at < s.horizon
-         join file_versions v on v.tenant_id = $1 and v.file_id = i.id
-         where v.purged_at is null order by v.file_id, v.version limit $3",
+         cross join lateral (select i.id from file_ids i
+             where i.tenant_id = $1 and i.slate_id = s.id and i.deleted_at < s.horizon offset 0) as i
+         cross join lateral (select v.file_id, v.version from file_versions v
+             where v.tenant_id = $1 and v.file_id = i.id and v.purged_at is null offset 0) as v
+         order by v.file_id, v.version limit $3",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<Timestamptz, _>(now)
@@ -74,6 +76,21 @@ pub(super) fn purge(tx: &mut Tx, versions: &[(i64, i64)]) -> Result<()> {
         .bind::<Array<BigInt>, _>(numbers)
         .execute(tx.conn())?;
     Ok(())
+}
+
+#[derive(QueryableByName)]
+struct LastRow {
+    #[diesel(sql_type = Nullable<BigInt>)]
+    last: Option<i64>,
+}
+
+/// Moves small contents into the rows of some files after this one; tells which was the last.
+pub(super) fn move_contents(tx: &mut Tx, after: i64) -> Result<Option<i64>> {
+    let row: LastRow = sql_query("select move_contents($1, $2) as last")
+        .bind::<BigInt, _>(tx.tenant())
+        .bind::<BigInt, _>(after)
+        .get_result(tx.conn())?;
+    Ok(row.last)
 }
 
 #[derive(QueryableByName)]

@@ -377,19 +377,20 @@ fn metatag_arm(
             return Ok(Some(metatag::Arm::Terms(ids)));
         }
     }
-    let found = probe(tx, scope, &ids)?;
+    let found = probe(tx, &metatag::probe(tx.tenant(), scope, &ids))?;
     Ok(Some(metatag::Arm::probed(ids, found)))
 }
 
-/// Numbers and keys of files with one of the terms, one more than [`MAX_PROBED`](metatag::MAX_PROBED) at most.
-fn probe(tx: &mut Tx, scope: &Scope, ids: &[i64]) -> Result<Vec<(i64, String)>> {
+/// Numbers and keys of files, one more than [`MAX_PROBED`](metatag::MAX_PROBED) at most.
+fn probe(tx: &mut Tx, statement: &Sql) -> Result<Vec<(i64, String)>> {
     allow_scans(tx, false)?;
-    let rows: Vec<ProbedRow> = query(&metatag::probe(tx.tenant(), scope, ids)).load(tx.conn())?;
+    let rows: Vec<ProbedRow> = query(statement).load(tx.conn())?;
     allow_scans(tx, true)?;
     Ok(rows.into_iter().map(|row| (row.id, row.key)).collect())
 }
 
-/// Where all that match have one of many terms, of which the planner knows nothing, their files are probed for.
+/// Where all that match have one of many terms, of which the planner knows nothing, or a name that fits a pattern, their files
+/// are probed for.
 fn where_arm(
     tx: &mut Tx,
     scope: &Scope,
@@ -410,10 +411,15 @@ fn where_arm(
         }
     };
     let arm = r#where::Arm::new(filter.clone(), ids);
-    let Some(terms) = arm.narrowest().filter(|terms| terms.len() > metatag::MAX_PLANNED) else {
-        return Ok(arm);
+    let terms = arm.narrowest();
+    let statement = match (&terms, arm.pattern()) {
+        (Some(terms), _) if terms.len() > metatag::MAX_PLANNED => {
+            r#where::with_terms(tx.tenant(), scope, terms)
+        }
+        (None, Some(pattern)) => r#where::with_names(tx.tenant(), scope, pattern),
+        _ => return Ok(arm),
     };
-    let found = probe(tx, scope, &terms)?;
+    let found = probe(tx, &statement)?;
     if found.len() > metatag::MAX_PROBED {
         return Ok(arm);
     }

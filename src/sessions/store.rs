@@ -258,9 +258,10 @@ pub(super) fn delete(tx: &mut Tx, ids: &[Uuid]) -> Result<()> {
 /// Some of the sessions that finished longer ago than the tenant keeps them.
 pub(super) fn expired(tx: &mut Tx, now: DateTime<Utc>, limit: i64) -> Result<Vec<Uuid>> {
     let rows: Vec<IdRow> = sql_query(
-        "select s.id from sessions s join tenant_settings t on t.tenant_id = $1 \
-         where s.tenant_id = $1 and s.finished_at < $2 - make_interval(days => t.session_retention_days) \
-         limit $3 for update of s skip locked",
+        "with t as materialized (select $2 - make_interval(days => session_retention_days) as horizon \
+             from tenant_settings where tenant_id = $1) \
+         select s.id from sessions s where s.tenant_id = $1 and s.finished_at < (select horizon from t) \
+         limit $3 for update skip locked",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<Timestamptz, _>(now)
@@ -381,10 +382,12 @@ pub(super) fn context(
     limit: Option<i64>,
 ) -> Result<Vec<Shown>> {
     let rows = sql_query(
-        "select c.file_id, c.version, c.round, v.path, v.size from session_context c \
-         join file_versions v on v.tenant_id = $1 and v.file_id = c.file_id and v.version = c.version \
-         where c.tenant_id = $1 and c.session_id = $2 and c.epoch = $3 and ($4 is null or c.round < $4) \
-         order by c.round, c.item limit $5",
+        "with c as materialized (select file_id, version, round, item from session_context \
+             where tenant_id = $1 and session_id = $2 and epoch = $3 and ($4 is null or round < $4) \
+             order by round, item limit $5) \
+         select c.file_id, c.version, c.round, v.path, v.size from c cross join lateral (select * from file_versions v \
+             where v.tenant_id = $1 and v.file_id = c.file_id and v.version = c.version limit 1) as v \
+         order by c.round, c.item",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<SqlUuid, _>(session.id)
@@ -443,7 +446,8 @@ pub(super) fn versions(
     now: DateTime<Utc>,
 ) -> Result<Vec<VersionRow>> {
     let rows = sql_query(
-        "select v.file_id, v.version, v.media_type, v.is_text, g.gone, b.data \
+        "select v.file_id, v.version, v.media_type, v.is_text, g.gone, \
+             case when w.wanted and v.is_text and not g.gone then coalesce(r.data, b.data) end as data \
          from unnest($2, $3, $4) as w (file_id, version, wanted) \
          join file_versions v on v.tenant_id = $1 and v.file_id = w.file_id and v.version = w.version \
          join file_ids i on i.tenant_id = $1 and i.id = v.file_id \
@@ -453,7 +457,8 @@ pub(super) fn versions(
          cross join lateral (select v.purged_at is not null \
              or coalesce(i.deleted_at < $5 - make_interval(days => s.retention_days), false) \
              or coalesce(f.hidden, i.hidden) or coalesce(v.path ~ t.deny_regex, false) as gone) g \
-         left join version_contents b on b.tenant_id = $1 and b.file_id = w.file_id and b.version = w.version \
+         cross join lateral (select case when f.sha256 = v.sha256 then f.data end as data) as r \
+         left join blobs b on b.tenant_id = $1 and b.sha256 = v.blob and r.data is null \
               and w.wanted and v.is_text and not g.gone",
     )
     .bind::<BigInt, _>(tx.tenant())

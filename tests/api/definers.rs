@@ -19,7 +19,7 @@ const CALLS: [(&str, &str); 8] = [
     // An error where there was nothing to do: it comes before the other that analyzes.
     ("refresh_statistics", "1 / public.refresh_statistics()"),
     ("freshen_statistics", "public.freshen_statistics()"),
-    ("move_contents", "public.move_contents($, 0, 3072)"),
+    ("move_contents", "public.move_contents($, 0)"),
     ("purge_versions", "public.purge_versions($, array[1, 2, 3], array[1, 1, 1])"),
     ("erase_tenant", "public.erase_tenant($)"),
 ];

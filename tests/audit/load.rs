@@ -203,7 +203,7 @@ fn multiply(superuser: &mut PgConnection, originals: usize) {
         copy(superuser, named("tag_terms"), &from, &[("term", term), ("digest", &digest)]);
     }
     superuser
-        .batch_execute(
+        .batch_execute(&format!(
             "analyze tag_terms;
              create temporary table own as
                select t.id, t.kind, t.term from tag_terms t
@@ -213,13 +213,12 @@ fn multiply(superuser: &mut PgConnection, originals: usize) {
              create index on own (term);
              create temporary table swaps as
                select g.id, array_agg(old.id) as old, array_agg(new.id) as new from g
-               join files f on f.tenant_id = g.tenant_id and f.id = g.file_id
                cross join lateral (values ('serial '), ('')) as w (word)
-               join own old on old.term = w.word || substr(f.name, 2, 6)::bigint
+               join own old on old.term = w.word || g.n % {originals}
                join own new on new.term = w.word || g.n and new.kind = old.kind
                group by g.id;
-             create index on swaps (id); analyze swaps;",
-        )
+             create index on swaps (id); analyze swaps;"
+        ))
         .unwrap();
 
     for table in &tables {
@@ -297,7 +296,7 @@ fn gin_indexes(superuser: &mut PgConnection) -> Vec<(String, String)> {
     indexes.into_iter().map(|index| (index.name, index.definition)).collect()
 }
 
-/// Forgets all that was learned of the tables, as if they had been filled a moment ago.
+/// Forgets all that was learned of the tables, but for what whoever fills them has learned as it goes.
 pub fn forget_statistics(superuser: &mut PgConnection) {
     superuser
         .batch_execute(
@@ -308,7 +307,8 @@ pub fn forget_statistics(superuser: &mut PgConnection) {
                where relkind = 'r' and relnamespace = 'public'::regnamespace;
              update pg_class set reltuples = 0, relpages = 0
                where relkind = 'i' and relnamespace = 'public'::regnamespace;
-             select pg_stat_reset();",
+             select pg_stat_reset();
+             select freshen_statistics();",
         )
         .unwrap();
 }

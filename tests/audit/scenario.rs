@@ -194,10 +194,19 @@ pub fn bulk(folder: &str, count: usize) -> Vec<u8> {
 }
 
 pub async fn writes(player: &mut Player<'_>) {
-    let doomed = player.places.doomed.clone();
+    let (doomed, leaf) = (player.places.doomed.clone(), player.places.leaf.clone());
     let files = player.places.files(4);
     let markdown = |text: &str| Body::Bytes("text/markdown", text.as_bytes().to_vec());
     player.call("put_file", &["Docs", "new/a.md"], markdown("one")).await;
+    // Contents of three kinds: in a file's row, apart, and too large to be read along or at once.
+    for (name, bytes) in [("apart", 5_000), ("large", 40_000), ("huge", 3 << 20)] {
+        let path = format!("{leaf}/{name}.md");
+        player.call("put_file", &["Docs", &path], markdown(&"large ".repeat(bytes / 6))).await;
+        player.call_with("get_file", &["Docs", &path], Body::None, &[("range", "bytes=2-5")]).await;
+    }
+    player.query(&leaf, false, 1000, json!({"glob": "[alh]*e.md"})).await;
+    let stream = json!({"folder": "", "recursive": true, "request": {"glob": "f00[01]*"}});
+    player.call_with("query_slate", &["Docs"], stream, &[("accept", "application/x-ndjson")]).await;
     player.call("put_file", &["Docs", "new/a.md"], markdown("two")).await;
     player.call("put_file", &["Docs", "new/a.md"], markdown("two")).await;
     player.call("put_file", &["Docs", &files[0]], markdown("# Changed\n\nIt is another.")).await;

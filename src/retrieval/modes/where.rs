@@ -12,13 +12,14 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::metatag::MAX_TERMS;
+use super::metatag::{MAX_PROBED, MAX_TERMS};
 use super::{Frame, glob, key, push_arm, push_scope};
 use crate::item::Mode;
 use crate::metatags::terms::{self, Kind, digest};
 use crate::retrieval::contains;
 use crate::retrieval::filter::{Filter, Order, Test};
 use crate::retrieval::found::Scope;
+use crate::retrieval::glob::Glob;
 use crate::retrieval::sql::Sql;
 
 /// Terms of a metatag.
@@ -164,6 +165,20 @@ impl Arm {
         all.into_iter().min_by_key(Vec::len)
     }
 
+    /// A pattern that the name of every file that matches has to fit, and that the index of names can be asked for.
+    pub fn pattern(&self) -> Option<&Glob> {
+        fn of(filter: &Filter) -> Option<&Glob> {
+            match filter {
+                Filter::All(nodes) => nodes.iter().find_map(of),
+                Filter::Name(pattern) if pattern.prefix().is_none() && glob::has_infix(pattern) => {
+                    Some(pattern)
+                }
+                _ => None,
+            }
+        }
+        of(&self.filter)
+    }
+
     /// The same arm for the files with these keys alone, among which all that match are.
     pub fn among(self, keys: Vec<String>) -> Arm {
         Arm { among: Some(keys), ..self }
@@ -178,6 +193,31 @@ impl Arm {
             Leaves { ids: self.ids.iter(), scope }.push(&self.filter, sql);
         });
     }
+}
+
+/// The statement that gives the `key`s of files that have one of the terms, one more than [`MAX_PROBED`] at most, to be run
+/// where nothing but bitmap scans is allowed.
+pub fn with_terms(tenant: i64, scope: &Scope, terms: &[i64]) -> Sql {
+    narrowed(tenant, scope, "search_file_tags", "file_id", |sql| {
+        sql.push(" and term_ids && ").bind(terms);
+    })
+}
+
+/// The same for files whose names fit a pattern.
+pub fn with_names(tenant: i64, scope: &Scope, pattern: &Glob) -> Sql {
+    narrowed(tenant, scope, "search_files", "id", |sql| glob::push_test(pattern, sql))
+}
+
+fn narrowed(tenant: i64, scope: &Scope, view: &str, id: &str, test: impl FnOnce(&mut Sql)) -> Sql {
+    let mut sql = Sql::new(tenant);
+    sql.push(&format!(
+        "select {id} as id, {} as key from {view} where tenant_id = $1 and not hidden and ",
+        key(scope)
+    ));
+    push_scope(&mut sql, scope);
+    test(&mut sql);
+    sql.push(&format!(" limit {}", MAX_PROBED + 1));
+    sql
 }
 
 /// Collects the terms of the tests that must all hold, each a list of which a file must have one. `ids` are those of the

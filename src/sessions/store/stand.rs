@@ -1,5 +1,4 @@
-//! Storing where a session stands after something happened: its row, its events and what entered its context, in one
-//! statement.
+//! Where a session stands after something happened: its row, its events and what entered its context are stored at once.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
