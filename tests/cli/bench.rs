@@ -47,8 +47,25 @@ fn a_small_run_measures_what_it_is_told_to() {
     );
     assert_eq!((&rows[0]["found"], &rows[1]["found"]), (&1.into(), &1.into()), "{}", told.out);
     assert!(rows[2]["loads"].as_array().unwrap().iter().all(|load| load["per_second"].as_f64() > Some(0.0)));
-    assert!(rows[0]["reads"]["search"].as_i64() > Some(0), "{}", told.out);
+    assert!(rows[0]["reads"]["all"].as_i64() > Some(0), "{}", told.out);
     assert!(report["loading"]["copy"].as_f64() > Some(0.0) && report["growth"].as_array().unwrap().len() > 5);
+
+    // Round trips to the database, looking up the key, beginning and committing among them.
+    let most = [
+        ("read file", 4),
+        ("exact name", 5),
+        ("listing page of 100", 4),
+        ("metatag common", 6),
+        ("session round", 10),
+        ("prefetch over three corpora", 20),
+    ];
+    let only = most.map(|(name, _)| name).join(",");
+    let told = bench(&["--json", "--only", &only]).expect(0);
+    let measured: Value = serde_json::from_str(&told.out).unwrap();
+    for ((name, most), row) in most.iter().zip(measured["rows"].as_array().unwrap()) {
+        let trips = row["reads"]["statements"].as_i64().unwrap();
+        assert!(row["row"] == *name && trips <= *most, "{name}: {trips} round trips; at most {most}: {row}");
+    }
 
     // What is there already is not loaded again, and what is better than it was is no regression.
     let old = place.path().join("old.json");

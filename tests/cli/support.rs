@@ -12,7 +12,6 @@ use slatebase::ctx::{Ctx, TenantId};
 use slatebase::db::{Db, PoolOptions};
 use slatebase::files;
 use slatebase::files::head::Head;
-use slatebase::hex::hex;
 use slatebase::path::FilePath;
 use slatebase::slates::{self, Slate};
 use slatebase::tenants;
@@ -128,7 +127,7 @@ impl Cli {
         let path = FilePath::parse(path).unwrap();
         let found = self.db.tenant_blocking(tenant, |tx| {
             let (head, tags) = files::tagging::get(tx, &ctx, "S", &path)?;
-            let bytes = files::read::bytes(tx, &hex(&head.sha256), None)?;
+            let bytes = files::read::bytes(tx, head.id, head.version, None)?;
             Ok((bytes, head, Value::Object(tags.as_map().clone())))
         });
         found.unwrap_or_else(|error| panic!("{}: {error}", path.as_str()))
