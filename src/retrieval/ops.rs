@@ -182,8 +182,10 @@ pub fn search(tx: &mut Tx, opened: Opened, request: &Request, window: &Window) -
     let most = room + window.ahead;
     let page = (rest.is_empty() && !window.count).then_some((after, most as i64 + 1));
     let arms = store::arms_of(tx, scope, request, terms, page)?;
+    // Of thousands that are found ahead, each row with room for a head costs more than a round trip.
+    let along = if window.ahead == 0 { room } else { 0 };
     let (mut found, mut heads) = match rest {
-        [] => store::page(tx, scope, &arms, after, &except, most as i64 + 1, (room, read(room)))?,
+        [] => store::page(tx, scope, &arms, after, &except, most as i64 + 1, (along, read(room)))?,
         _ => Default::default(),
     };
     let more = !rest.is_empty() || found.len() > room;
@@ -191,6 +193,10 @@ pub fn search(tx: &mut Tx, opened: Opened, request: &Request, window: &Window) -
     found.truncate(most);
     let ahead = Ahead::new(found, beyond_all);
     let others = &ahead.files()[..room.min(ahead.files().len())];
+    if along < room {
+        let ids: Vec<i64> = others.iter().map(|file| file.id).collect();
+        heads = store::heads(tx, &ids, read(room))?;
+    }
 
     let here: Vec<&Named> = shown.iter().filter_map(|entry| entry.file()).collect();
     let ids: Vec<i64> = here.iter().map(|file| file.id).collect();

@@ -1,10 +1,11 @@
 //! Many files in one request: NDJSON in, NDJSON out, in order, in bounded memory.
 //!
-//! Lines are gathered into batches, each its own transaction. What is wrong with one line is that line's answer. Why a batch
+//! Lines are gathered into batches, each its own transaction; while one is written, the next is read. What is wrong with one line is that line's answer. Why a batch
 //! fails as a whole, since the database went away, say, is the answer to each of its lines, and the rest go on: sending
 //! those lines again, or all, changes nothing that is already there.
 
 use actix_web::dev::Payload;
+use actix_web::rt::task::JoinHandle;
 use actix_web::web::{self, Bytes, BytesMut};
 use actix_web::{HttpRequest, HttpResponse};
 use futures_util::stream;
@@ -16,9 +17,10 @@ use utoipa::ToSchema;
 use super::{JSON_LIMIT, NewFile};
 use crate::app::App;
 use crate::ctx::Ctx;
+use crate::db::{Tx, patient};
 use crate::error::{Code, Error, Result};
 use crate::files::line::LineError;
-use crate::files::ops::{self, Write};
+use crate::files::ops::{self, Write, Written};
 use crate::http::{body, json};
 use crate::slates;
 
@@ -71,6 +73,14 @@ struct Loader {
     batch: Vec<Line>,
     bytes: usize,
     lines: u64,
+    /// A batch that is being written while the next one is read.
+    writing: Option<Writing>,
+}
+
+/// A batch, and what becomes of its lines that could be read.
+struct Writing {
+    batch: Vec<Line>,
+    written: JoinHandle<Result<Vec<Result<Written>>>>,
 }
 
 /// Answers a POST of NDJSON.
@@ -85,7 +95,8 @@ pub(super) async fn post(
     let (caller, name) = (ctx.clone(), slate.clone());
     app.db.tenant(ctx.tenant, move |tx| slates::ops::get(tx, &caller, &name)).await?;
     let (answers, receiver) = unbounded_channel();
-    let loader = Loader { app, ctx, slate, req, answers, batch: Vec::new(), bytes: 0, lines: 0 };
+    let loader =
+        Loader { app, ctx, slate, req, answers, batch: Vec::new(), bytes: 0, lines: 0, writing: None };
     actix_web::rt::spawn(loader.run(payload).instrument(tracing::Span::current()));
     let body = stream::unfold(receiver, |mut receiver| async move {
         receiver.recv().await.map(|bytes| (Ok::<_, Error>(bytes), receiver))
@@ -98,6 +109,7 @@ impl Loader {
         let ended = self.read(&mut payload).await;
         // The lines before a break are whole, and go on.
         self.flush().await;
+        self.settle().await;
         if let Err(error) = ended {
             self.lines += 1;
             self.answer(&LineView::failed(self.lines, None, &error));
@@ -150,20 +162,31 @@ impl Loader {
         Ok(())
     }
 
+    /// Begins to write what waits, once the batch before is written: each is as if the ones before it had been.
     async fn flush(&mut self) {
+        self.settle().await;
         let batch = std::mem::take(&mut self.batch);
         self.bytes = 0;
         let writes: Vec<Write> =
             batch.iter().filter_map(|line| Some(line.write.as_ref().ok()?.0.clone())).collect();
-        let mut written = Ok(Vec::new().into_iter());
-        if !writes.is_empty() {
-            let (ctx, slate) = (self.ctx.clone(), self.slate.clone());
-            let writing = self
-                .app
-                .db
-                .tenant(self.ctx.tenant, move |tx| ops::write_many(tx, &ctx, &slate, writes.clone()));
-            written = writing.await.map(Vec::into_iter);
-        }
+        let (app, ctx, slate) = (self.app.clone(), self.ctx.clone(), self.slate.clone());
+        let tenant = ctx.tenant;
+        let write = async move {
+            if writes.is_empty() {
+                return Ok(Vec::new());
+            }
+            let work = move |tx: &mut Tx<'_>| ops::write_many(tx, &ctx, &slate, writes.clone());
+            app.db.tenant(tenant, work).await
+        };
+        let written = actix_web::rt::spawn(patient(write).instrument(tracing::Span::current()));
+        self.writing = Some(Writing { batch, written });
+    }
+
+    /// Answers the lines of the batch that is being written, once it is.
+    async fn settle(&mut self) {
+        let Some(Writing { batch, written }) = self.writing.take() else { return };
+        let mut written =
+            written.await.unwrap_or_else(|ended| Err(Error::internal(ended))).map(Vec::into_iter);
         for Line { number, path, write } in batch {
             let failed = |error: &Error| LineView::failed(number, path.clone(), error);
             let view = match (write, &mut written) {
