@@ -123,6 +123,7 @@ diesel::table! {
         updated_at -> Timestamptz,
         nfc -> Nullable<Text>,
         modified_at -> Timestamptz,
+        data -> Nullable<Bytea>,
     }
 }
 

@@ -165,3 +165,40 @@ async fn statistics_follow_a_bulk_load() {
     }
     panic!("never analyzed");
 }
+
+/// As a database is that an earlier version has written: all contents are among the blobs.
+#[tokio::test]
+async fn small_contents_of_an_earlier_version_are_moved_beside_their_files() {
+    let (server, caller) = Server::with_slate().await;
+    let large = "x".repeat(4000);
+    server
+        .fill(&caller, "K", json!({"a.md": "first", "same.md": "kept", "b.md": "b", "large.md": large}))
+        .await;
+    caller.put("/v1/slates/K/files/a.md").body("text/plain", "kept").await.expect(200);
+    caller.put("/v1/slates/K/files/a.md").body("text/plain", "a").await.expect(200);
+    server
+        .superuser()
+        .batch_execute(
+            "insert into blobs select distinct on (sha256) tenant_id, sha256, data from files where data is not null \
+             on conflict do nothing; \
+             update files set data = null",
+        )
+        .unwrap();
+    server.check_store();
+    maintain(&server).await;
+    server.check_store();
+    assert_eq!(count(&server, "files where data is null"), 1);
+    // The large one, and the two earlier versions of a.md.
+    assert_eq!(count(&server, "blobs"), 3);
+    for (path, contents) in [
+        ("a.md", "a"),
+        ("a.md?version=1", "first"),
+        ("a.md?version=2", "kept"),
+        ("same.md", "kept"),
+        ("b.md", "b"),
+    ] {
+        let read = caller.get(&format!("/v1/slates/K/files/{path}")).await.expect(200);
+        assert_eq!(read.text(), contents, "{path}");
+    }
+    assert_eq!(caller.get("/v1/slates/K/files/large.md").await.expect(200).text(), large);
+}
