@@ -74,7 +74,7 @@ pub fn record(tx: &mut Tx, ctx: &Ctx, new: NewRecord<'_>) -> Result<Recorded> {
 /// one before it, whatever their links say. Gives the last.
 ///
 /// # Errors
-/// As [`record`].
+/// As [`record()`].
 pub fn record_chain<'a>(
     tx: &mut Tx,
     ctx: &Ctx,

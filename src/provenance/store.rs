@@ -18,6 +18,7 @@ use super::contract::Held;
 use super::ops::Recorded;
 use super::record::{FileVersion, Item, Record};
 use crate::db::Tx;
+use crate::db::kept::Kept;
 use crate::db::schema::provenance;
 use crate::error::{Error, Result};
 
@@ -65,7 +66,9 @@ impl ToSql<Json, Pg> for Exact {
 pub(super) fn insert(tx: &mut Tx, records: &[Recorded]) -> Result<()> {
     match records {
         // One alone is sent as a statement that is kept.
-        [record] => diesel::insert_into(provenance::table).values(new_row(record)?).execute(tx.conn())?,
+        [record] => {
+            Kept(diesel::insert_into(provenance::table).values(new_row(record)?)).execute(tx.conn())?
+        }
         records => {
             let rows: Result<Vec<NewRow>> = records.iter().map(new_row).collect();
             diesel::insert_into(provenance::table).values(rows?).execute(tx.conn())?

@@ -1,7 +1,7 @@
 //! What a result tells of the files that it found, as SQL: the columns of a head, its contents, and whose authority holds.
 //!
 //! A statement that finds files goes on with these, so that finding and reading are one round trip. Small contents are in
-//! the row of the file and cost nothing further. Large ones are read along as far as an even share of [`BUDGET`] goes, and
+//! the row of the file and cost nothing further. Large ones are read along as far as an even share of 16 MiB goes, and
 //! by their hash afterwards where they are wanted all the same.
 
 use super::sql::Sql;

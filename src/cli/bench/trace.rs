@@ -36,8 +36,13 @@ struct Explained {
 /// Reads a part of the server's log.
 pub fn parse(log: &str) -> Trace {
     let mut trace = Trace::default();
+    // The service looks for runs to claim in between, as the operator: that is no part of a request.
+    let mut claiming = false;
     for message in messages(log) {
-        if let Some(statement) = message.strip_prefix("LOG:  statement: ") {
+        claiming |= message.contains("set local app.operator");
+        if claiming {
+            claiming = !message.ends_with("COMMIT");
+        } else if let Some(statement) = message.strip_prefix("LOG:  statement: ") {
             let text = statement.to_owned();
             trace.statements.push(Statement { text, parameters: Vec::new(), kept: false });
         } else if let Some((name, text)) =
