@@ -124,9 +124,12 @@ pub fn start(tx: &mut Tx, ctx: &Ctx, id: Uuid, model: &Model) -> Result<RunView>
 /// # Errors
 /// [`Code::NotFound`], also for a session that is not run.
 pub fn get(tx: &mut Tx, ctx: &Ctx, id: Uuid) -> Result<RunView> {
-    let Standing { status, round, .. } = running::glance(tx, ctx, id)?;
+    // Each statement sees what was committed before it. The queue's row is written last, and so is read first:
+    // what it tells has happened is in all that is read after it.
+    let queued = store::queued(tx, id)?;
     let row = store::find(tx, id)?.ok_or_else(Error::not_found)?;
-    let queued = store::queued(tx, id)?.filter(|_| !status.is_finished());
+    let Standing { status, round, .. } = running::glance(tx, ctx, id)?;
+    let queued = queued.filter(|_| !status.is_finished());
     let calls = store::answers(tx, id)?.into_iter().map(|row| CallView {
         round: row.round.unsigned_abs(),
         form: row.form,
