@@ -88,6 +88,8 @@ pub struct Window {
 pub struct Match {
     /// Its number.
     pub id: i64,
+    /// Its folder's number.
+    pub folder_id: i64,
     /// What results are ordered by: [`After::Key`].
     pub key: String,
     /// The bits of the modes that matched it.

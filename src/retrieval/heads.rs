@@ -38,17 +38,19 @@ impl Contents {
     }
 }
 
-/// A part of a statement (`with recursive`): the authority of the folders above the files of `hit` that have none of their
-/// own, by the nearest that has one, as one object by the numbers of the files' folders. A join by number would be a loop in a
-/// loop wherever the planner expects few files.
+/// A part of a statement (`with recursive`): the authority that holds in the folders `place (folder_id)`, of the nearest folder
+/// upwards that has one, as one object by the numbers of the folders. A join by number would be a loop in a loop
+/// wherever the planner expects few folders.
 pub const ABOVE: &str = "chain as ( \
-         select o.id as start, o.parent_id, o.authority \
-         from (select distinct folder_id from hit where authority is null) as h \
-         cross join lateral (select * from folders o where o.tenant_id = $1 and o.id = h.folder_id limit 1) as o \
+         select o.id as start, o.parent_id, o.authority from place \
+         cross join lateral (select * from folders o where o.tenant_id = $1 and o.id = place.folder_id limit 1) as o \
          union all \
          select c.start, o.parent_id, o.authority \
          from chain c join folders o on o.tenant_id = $1 and o.id = c.parent_id where c.authority is null), \
      above as (select jsonb_object_agg(start::text, authority) as by_folder from chain where authority is not null)";
+
+/// The folders of the files of `hit` that have no authority of their own, for [`ABOVE`].
+pub const PLACE: &str = "place as (select distinct folder_id from hit where authority is null), ";
 
 /// The columns of a head of `hit`, beside [`ABOVE`].
 pub const HEAD: &str = "hit.id, hit.path, hit.version, hit.size, hit.sha256, hit.media_type, hit.is_text, \
@@ -56,16 +58,15 @@ pub const HEAD: &str = "hit.id, hit.path, hit.version, hit.size, hit.sha256, hit
     hit.modified_at as last_modified, hit.data";
 
 /// The statement that reads the heads of files by their numbers: [`HEAD`]. Of those that were deleted or hidden meanwhile
-/// there is none.
-pub fn by_number(tenant: i64, ids: &[i64], contents: Contents) -> Sql {
+/// there is none. The authority is that of the `folders`, among which the files' own are.
+pub fn by_number(tenant: i64, ids: &[i64], folders: &[i64], contents: Contents) -> Sql {
     let mut sql = Sql::new(tenant);
-    sql.push(&format!("with recursive hit as materialized (select {COLUMNS}, "));
+    sql.push("with recursive place as (select unnest(").bind(folders).push(") as folder_id), ").push(ABOVE);
+    // No part of the statement holds the rows: contents go from the table to the caller.
+    sql.push(&format!(" select {HEAD} from (select {COLUMNS}, "));
     contents.push(&mut sql);
-    sql.push(" from unnest(").bind(ids);
-    sql.push(
-        ") as asked (id) cross join lateral (select * from files f \
-         where f.tenant_id = $1 and f.id = asked.id and not f.hidden limit 1) as f), ",
-    );
-    sql.push(ABOVE).push(&format!(" select {HEAD} from hit"));
+    sql.push(" from files f where f.tenant_id = $1 and f.id = any(")
+        .bind(ids)
+        .push(") and not f.hidden) as hit");
     sql
 }

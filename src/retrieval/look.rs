@@ -2,7 +2,7 @@
 //! named, and the numbers of the terms that its tests ask for.
 
 use super::found::Scope;
-use super::heads::{ABOVE, COLUMNS, Contents, HEAD};
+use super::heads::{ABOVE, COLUMNS, Contents, HEAD, PLACE};
 use super::modes::{metatag, r#where};
 use super::request::Request;
 use super::sql::Sql;
@@ -87,7 +87,7 @@ pub fn statement(
             ") as asked (path) cross join lateral (select * from files f \
              where f.tenant_id = $1 and f.slate_id = here.slate_id and f.path = asked.path limit 1) as f), ",
         );
-        sql.push(ABOVE);
+        sql.push(PLACE).push(ABOVE);
         sql.push(&format!(", named as (select hit.key, hit.hidden, {HEAD} from hit)"));
     }
     sql.push(

@@ -8,6 +8,7 @@ use super::found::{
 };
 use super::heads::Contents;
 pub use super::look::Declared;
+use super::modes::metatag;
 use super::nearest::{Lost, MAX_HINTS, MAX_NEAREST};
 use super::request::Request;
 use super::store::{self, HeadRow, Looked, Named, Terms};
@@ -180,12 +181,13 @@ pub fn search(tx: &mut Tx, opened: Opened, request: &Request, window: &Window) -
     };
     let room = window.limit - shown.len();
     let most = room + window.ahead;
-    let page = (rest.is_empty() && !window.count).then_some((after, most as i64 + 1));
-    let arms = store::arms_of(tx, scope, request, terms, page)?;
+    let frame = (after, except.as_slice(), most as i64 + 1);
+    let short = rest.is_empty() && !window.count && frame.2 <= metatag::FIRST / 8;
+    let mut arms = store::arms_of(tx, scope, request, terms, short)?;
     // Of thousands that are found ahead, each row with room for a head costs more than a round trip.
     let along = if window.ahead == 0 { room } else { 0 };
     let (mut found, mut heads) = match rest {
-        [] => store::page(tx, scope, &arms, after, &except, most as i64 + 1, (along, read(room)))?,
+        [] => store::page(tx, scope, &mut arms, frame, (along, read(room)))?,
         _ => Default::default(),
     };
     let more = !rest.is_empty() || found.len() > room;
@@ -194,8 +196,7 @@ pub fn search(tx: &mut Tx, opened: Opened, request: &Request, window: &Window) -
     let ahead = Ahead::new(found, beyond_all);
     let others = &ahead.files()[..room.min(ahead.files().len())];
     if along < room {
-        let ids: Vec<i64> = others.iter().map(|file| file.id).collect();
-        heads = store::heads(tx, &ids, read(room))?;
+        heads = store::heads(tx, others, read(room))?;
     }
 
     let here: Vec<&Named> = shown.iter().filter_map(|entry| entry.file()).collect();
@@ -253,9 +254,8 @@ pub fn search(tx: &mut Tx, opened: Opened, request: &Request, window: &Window) -
 /// Those of the database.
 pub fn follow(tx: &mut Tx, scope: &Scope, ahead: Ahead, limit: usize) -> Result<Found> {
     let files = &ahead.files()[..limit.min(ahead.files().len())];
-    let ids: Vec<i64> = files.iter().map(|file| file.id).collect();
-    let mut heads = store::heads(tx, &ids, Contents::Of(ids.len()))?;
-    let mut contents = HashMap::with_capacity(ids.len());
+    let mut heads = store::heads(tx, files, Contents::Of(files.len()))?;
+    let mut contents = HashMap::with_capacity(files.len());
     let items = placed(scope, files, &mut heads, &mut contents);
     let more = ahead.more || files.len() < ahead.files().len();
     let next = files.last().filter(|_| more).map(|file| After::Key(file.key.clone()));

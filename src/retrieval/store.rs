@@ -18,7 +18,7 @@ use super::filter::Filter;
 use super::found::{Match, Scope, Totals};
 use super::heads::{self, Contents};
 use super::look::{self, Declared};
-use super::modes::metatag::{self, Plan};
+use super::modes::metatag::{self, Plan, Probed};
 use super::modes::{Arm, files, subfolders, r#where};
 use super::nearest::{self, Lost};
 use super::request::{MetatagTest, Request};
@@ -247,8 +247,9 @@ pub(super) fn look(
 ) -> Result<Option<Looked>> {
     let asked = paths.iter().map(|path| path.to_string()).collect();
     let sql = look::statement(tx.tenant(), declared, request, asked, contents);
-    // Without terms, all of it is by key, and planned once.
-    let rows: Vec<LookRow> = match request.metatag.is_none() && request.filter.is_none() {
+    // All of it is by key, or in the one index that a pattern can be asked of; but a filter's statement is as long as the
+    // filter, and seldom sent twice.
+    let rows: Vec<LookRow> = match request.filter.is_none() {
         true => Kept(query(&sql)).load(tx.conn())?,
         false => query(&sql).load(tx.conn())?,
     };
@@ -313,32 +314,30 @@ struct PlacedTermsRow {
 struct ProbedRow {
     #[diesel(sql_type = BigInt)]
     id: i64,
+    #[diesel(sql_type = BigInt)]
+    folder_id: i64,
     #[diesel(sql_type = Text)]
     key: String,
 }
 
-/// The arms that select the files of a request. A mode that can find nothing has none. `page` is what they are for, where
-/// that is all: what it comes after, and how many files it wants.
-pub fn arms(
-    tx: &mut Tx,
-    scope: &Scope,
-    request: &Request,
-    page: Option<(Option<&str>, i64)>,
-) -> Result<Vec<Arm>> {
-    arms_of(tx, scope, request, Terms::default(), page)
+/// The arms that select the files of a request. A mode that can find nothing has none.
+pub fn arms(tx: &mut Tx, scope: &Scope, request: &Request) -> Result<Vec<Arm>> {
+    arms_of(tx, scope, request, Terms::default(), false)
 }
 
-/// The same, with the terms that have been looked up.
+/// The same, with the terms that have been looked up. Where a short page is all that they are for, [`page`] may have to
+/// search by others.
 pub(super) fn arms_of(
     tx: &mut Tx,
     scope: &Scope,
     request: &Request,
     terms: Terms,
-    page: Option<(Option<&str>, i64)>,
+    short: bool,
 ) -> Result<Vec<Arm>> {
     let mut arms = Vec::new();
     if let Some(test) = &request.metatag {
-        arms.extend(metatag_arm(tx, scope, test, terms.metatag, page)?.map(Arm::Metatag));
+        let alone = request.glob.is_none() && request.filter.is_none();
+        arms.extend(metatag_arm(tx, scope, test, terms.metatag, short && alone)?.map(Arm::Metatag));
     }
     if let Some(pattern) = &request.glob {
         // A request holds only patterns that parse.
@@ -356,7 +355,7 @@ fn metatag_arm(
     scope: &Scope,
     test: &MetatagTest,
     terms: Option<Option<Vec<i64>>>,
-    page: Option<(Option<&str>, i64)>,
+    soon: bool,
 ) -> Result<Option<metatag::Arm>> {
     let terms = match terms {
         Some(terms) => terms,
@@ -365,28 +364,25 @@ fn metatag_arm(
             query(&sql).get_result::<TermsRow>(tx.conn())?.ids
         }
     };
-    let ids = match metatag::plan(test, terms) {
-        Plan::Nothing => return Ok(None),
-        Plan::Search(arm) => return Ok(Some(arm)),
-        Plan::Probe(ids) => ids,
-    };
-    if let Some((after, limit)) = page.filter(|(_, limit)| *limit <= metatag::FIRST / 8) {
-        let soon = metatag::soon(tx.tenant(), scope, &ids, after, limit);
-        let row: TotalsRow = query(&soon).get_result(tx.conn())?;
-        if row.files == limit {
-            return Ok(Some(metatag::Arm::Terms(ids)));
-        }
+    match metatag::plan(test, terms) {
+        Plan::Nothing => Ok(None),
+        Plan::Search(arm) => Ok(Some(arm)),
+        Plan::Probe(ids) if soon => Ok(Some(metatag::Arm::Soon(ids))),
+        Plan::Probe(ids) => probed(tx, scope, ids).map(Some),
     }
-    let found = probe(tx, &metatag::probe(tx.tenant(), scope, &ids))?;
-    Ok(Some(metatag::Arm::probed(ids, found)))
 }
 
-/// Numbers and keys of files, one more than [`MAX_PROBED`](metatag::MAX_PROBED) at most.
-fn probe(tx: &mut Tx, statement: &Sql) -> Result<Vec<(i64, String)>> {
+fn probed(tx: &mut Tx, scope: &Scope, ids: Vec<i64>) -> Result<metatag::Arm> {
+    let found = probe(tx, &metatag::probe(tx.tenant(), scope, &ids))?;
+    Ok(metatag::Arm::probed(ids, found))
+}
+
+/// Files, one more than [`MAX_PROBED`](metatag::MAX_PROBED) at most.
+fn probe(tx: &mut Tx, statement: &Sql) -> Result<Vec<Probed>> {
     allow_scans(tx, false)?;
     let rows: Vec<ProbedRow> = query(statement).load(tx.conn())?;
     allow_scans(tx, true)?;
-    Ok(rows.into_iter().map(|row| (row.id, row.key)).collect())
+    Ok(rows.into_iter().map(|ProbedRow { id, folder_id, key }| Probed { id, folder_id, key }).collect())
 }
 
 /// Where all that match have one of many terms, of which the planner knows nothing, or a name that fits a pattern, their files
@@ -423,7 +419,7 @@ fn where_arm(
     if found.len() > metatag::MAX_PROBED {
         return Ok(arm);
     }
-    let keys: BTreeSet<String> = found.into_iter().map(|(_, key)| key).collect();
+    let keys: BTreeSet<String> = found.into_iter().map(|file| file.key).collect();
     Ok(arm.among(keys.into_iter().collect()))
 }
 
@@ -439,7 +435,8 @@ pub fn allow_scans(tx: &mut Tx, allowed: bool) -> Result<()> {
 struct MatchRow {
     #[diesel(sql_type = BigInt)]
     id: i64,
-    /// Empty where the files were known.
+    #[diesel(sql_type = BigInt)]
+    folder_id: i64,
     #[diesel(sql_type = Text)]
     key: String,
     #[diesel(sql_type = SmallInt)]
@@ -455,26 +452,48 @@ struct PageRow {
 }
 
 /// The first `limit` files after `after` that the arms select, except some, and the heads of the first `heads` of them, with
-/// their contents where these are to be read.
+/// their contents where these are to be read. An arm that looks among the next files alone, and does not fill the page, is
+/// replaced by what it stands for.
 pub(super) fn page(
     tx: &mut Tx,
     scope: &Scope,
-    arms: &[Arm],
-    after: Option<&str>,
-    except: &[i64],
-    limit: i64,
-    (heads, contents): (usize, Contents),
+    arms: &mut [Arm],
+    frame: (Option<&str>, &[i64], i64),
+    heads: (usize, Contents),
 ) -> Result<(Vec<Match>, HashMap<i64, HeadRow>)> {
     if arms.is_empty() {
         return Ok(Default::default());
     }
+    let page = send_page(tx, scope, arms, frame, heads)?;
+    match arms {
+        [Arm::Metatag(arm @ metatag::Arm::Soon(_))] if (page.0.len() as i64) < frame.2 => {
+            if let metatag::Arm::Soon(ids) = arm {
+                *arm = probed(tx, scope, std::mem::take(ids))?;
+            }
+            send_page(tx, scope, arms, frame, heads)
+        }
+        _ => Ok(page),
+    }
+}
+
+fn send_page(
+    tx: &mut Tx,
+    scope: &Scope,
+    arms: &[Arm],
+    (after, except, limit): (Option<&str>, &[i64], i64),
+    (heads, contents): (usize, Contents),
+) -> Result<(Vec<Match>, HashMap<i64, HeadRow>)> {
     let page = union::page(tx.tenant(), scope, arms, after, except, limit);
     if heads == 0 {
         let rows: Vec<MatchRow> = query(&page).load(tx.conn())?;
         return Ok((rows.into_iter().map(Match::from).collect(), HashMap::new()));
     }
     let statement = union::page_with_heads(page, heads, contents);
-    let rows: Vec<PageRow> = query(&statement).load(tx.conn())?;
+    // There is but one way to look through the next files.
+    let rows: Vec<PageRow> = match arms {
+        [Arm::Metatag(metatag::Arm::Soon(_))] => Kept(query(&statement)).load(tx.conn())?,
+        _ => query(&statement).load(tx.conn())?,
+    };
     let mut found = Vec::with_capacity(rows.len());
     let mut read = HashMap::with_capacity(heads.min(rows.len()));
     for row in rows {
@@ -485,9 +504,17 @@ pub(super) fn page(
 }
 
 impl From<MatchRow> for Match {
-    fn from(MatchRow { id, key, bits }: MatchRow) -> Match {
-        Match { id, key, bits }
+    fn from(MatchRow { id, folder_id, key, bits }: MatchRow) -> Match {
+        Match { id, folder_id, key, bits }
     }
+}
+
+#[derive(QueryableByName)]
+struct BitsRow {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+    #[diesel(sql_type = SmallInt)]
+    bits: i16,
 }
 
 /// By which arms the files at these paths, whose numbers are `ids`, are selected.
@@ -501,8 +528,7 @@ pub(super) fn matching(
     if arms.is_empty() || ids.is_empty() {
         return Ok(HashMap::new());
     }
-    let rows: Vec<MatchRow> =
-        query(&union::matching(tx.tenant(), scope, arms, paths, ids)).load(tx.conn())?;
+    let rows: Vec<BitsRow> = query(&union::matching(tx.tenant(), scope, arms, paths, ids)).load(tx.conn())?;
     Ok(rows.into_iter().map(|row| (row.id, row.bits)).collect())
 }
 
@@ -599,11 +625,14 @@ impl MaybeHeadRow {
 }
 
 /// The heads of these files, by number; of those that were deleted or hidden meanwhile there is none.
-pub(super) fn heads(tx: &mut Tx, ids: &[i64], contents: Contents) -> Result<HashMap<i64, HeadRow>> {
-    if ids.is_empty() {
+pub(super) fn heads(tx: &mut Tx, files: &[Match], contents: Contents) -> Result<HashMap<i64, HeadRow>> {
+    if files.is_empty() {
         return Ok(HashMap::new());
     }
-    let sql = heads::by_number(tx.tenant(), ids, contents);
+    let ids: Vec<i64> = files.iter().map(|file| file.id).collect();
+    let folders: BTreeSet<i64> = files.iter().map(|file| file.folder_id).collect();
+    let folders: Vec<i64> = folders.into_iter().collect();
+    let sql = heads::by_number(tx.tenant(), &ids, &folders, contents);
     let rows: Vec<HeadRow> = Kept(query(&sql)).load(tx.conn())?;
     Ok(rows.into_iter().map(|row| (row.id, row)).collect())
 }

@@ -119,7 +119,7 @@ fn search(tx: &mut Tx, scope: &Scope, request: &Request, limit: i64) -> Result<(
     if let Some(test) = &request.metatag {
         buffers += run(tx, &metatag::look_up(tx.tenant(), scope, test))?.0;
     }
-    let arms = store::arms(tx, scope, request, None)?;
+    let arms = store::arms(tx, scope, request)?;
     if arms.is_empty() {
         return Ok((buffers, 0, arms));
     }
@@ -182,7 +182,7 @@ fn check(tx: &mut Tx, ctx: &Ctx) -> Result<()> {
 
     // Many terms of a title: each in four files at most, and the planner would walk through the folder.
     let many = search(tx, &scopes[&("big", false)], &tag("title", "abc"), 20)?;
-    let [Arm::Metatag(metatag::Arm::Known(known, _))] = &many.2[..] else { panic!("{:?}", many.2) };
+    let [Arm::Metatag(metatag::Arm::Known(known))] = &many.2[..] else { panic!("{:?}", many.2) };
     assert!(known.len() > 500 && many.1 == 20, "{}", known.len());
     let all = metatag::look_up(
         tx.tenant(),

@@ -7,9 +7,9 @@
 //! 2. [`plan`] chooses. A small scope is read through, its tags tested directly; so is any scope when very many terms
 //!    match, since then very many files do. One or two terms are left to the planner, which knows how common they are.
 //! 3. Of more terms it knows nothing, and would read a whole folder for terms that nobody has. Where a short page is all that
-//!    is wanted, [`soon`] looks whether an ordered scan meets it within [`FIRST`] files. Else [`probe`] looks the terms up
-//!    one after the other, by bitmap alone, until [`MAX_PROBED`] files are found. If there are no more, these are the
-//!    answer; if there are, matches are so common that an ordered scan soon meets enough of them.
+//!    is wanted, it is searched for among the next [`FIRST`] files, which is the answer if they fill it. Else [`probe`] looks
+//!    the terms up one after the other, by bitmap alone, until [`MAX_PROBED`] files are found. If there are no more, these
+//!    are the answer; if there are, matches are so common that an ordered scan soon meets enough of them.
 
 use super::{Frame, MIN_ROWS, key, push_arm, push_scope};
 use crate::item::Mode;
@@ -37,8 +37,21 @@ pub enum Arm {
     Values(MetatagTest),
     /// By the numbers of terms.
     Terms(Vec<i64>),
-    /// They are known: numbers, and the keys that they are ordered by.
-    Known(Vec<i64>, Vec<String>),
+    /// By the numbers of terms, among the next [`FIRST`] files alone.
+    Soon(Vec<i64>),
+    /// They are known, in no order.
+    Known(Vec<Probed>),
+}
+
+/// A file that was probed for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probed {
+    /// Its number.
+    pub id: i64,
+    /// Its folder's number.
+    pub folder_id: i64,
+    /// What it is ordered by.
+    pub key: String,
 }
 
 /// What is to be done after the look-up.
@@ -112,28 +125,13 @@ pub fn plan(test: &MetatagTest, ids: Option<Vec<i64>>) -> Plan {
     }
 }
 
-/// The statement that counts the files with any of the terms, to `limit`, among the next [`FIRST`] of the scope.
-pub fn soon(tenant: i64, scope: &Scope, ids: &[i64], after: Option<&str>, limit: i64) -> Sql {
-    let key = key(scope);
-    let mut sql = Sql::new(tenant);
-    sql.push("select count(*) as files, 0::bigint as bytes from (select from (select term_ids from search_file_tags ");
-    sql.push("where tenant_id = $1 and not hidden and ");
-    push_scope(&mut sql, scope);
-    if let Some(after) = after {
-        sql.push(&format!(" and {key} > ")).bind(after);
-    }
-    sql.push(&format!(" order by {key} limit {FIRST}) as first where term_ids && ")).bind(ids);
-    sql.push(" limit ").bind(limit).push(") as met");
-    sql
-}
-
-/// The statement that probes for terms, to be run where nothing but bitmap scans is allowed: `id` and `key` of files, a
-/// file as often as it has one of the terms, one more than [`MAX_PROBED`] at most.
+/// The statement that probes for terms, to be run where nothing but bitmap scans is allowed: `id`, `folder_id` and `key` of
+/// files, a file as often as it has one of the terms, one more than [`MAX_PROBED`] at most.
 pub fn probe(tenant: i64, scope: &Scope, ids: &[i64]) -> Sql {
     let mut sql = Sql::new(tenant);
-    sql.push("select f.file_id as id, f.key from unnest(").bind(ids);
+    sql.push("select f.file_id as id, f.folder_id, f.key from unnest(").bind(ids);
     sql.push(&format!(
-        ") as wanted (id) cross join lateral (select file_id, {} as key from search_file_tags ",
+        ") as wanted (id) cross join lateral (select file_id, folder_id, {} as key from search_file_tags ",
         key(scope)
     ));
     sql.push("where tenant_id = $1 and not hidden and ");
@@ -144,12 +142,13 @@ pub fn probe(tenant: i64, scope: &Scope, ids: &[i64]) -> Sql {
 
 impl Arm {
     /// What a probe for `ids` found to be best.
-    pub fn probed(ids: Vec<i64>, found: Vec<(i64, String)>) -> Arm {
+    pub fn probed(ids: Vec<i64>, mut found: Vec<Probed>) -> Arm {
         if found.len() > MAX_PROBED {
             return Arm::Terms(ids);
         }
-        let (ids, keys) = found.into_iter().collect::<std::collections::BTreeMap<_, _>>().into_iter().unzip();
-        Arm::Known(ids, keys)
+        found.sort_unstable_by_key(|file| file.id);
+        found.dedup_by_key(|file| file.id);
+        Arm::Known(found)
     }
 
     pub(super) fn push(&self, sql: &mut Sql, scope: &Scope, frame: Frame<'_>) {
@@ -159,17 +158,43 @@ impl Arm {
             Arm::Terms(ids) => push_arm(sql, VIEW, Mode::Metatag, scope, frame, |sql| {
                 sql.push(" and term_ids && ").bind(ids.as_slice());
             }),
-            Arm::Known(ids, keys) => push_known(ids, keys, sql, frame),
+            Arm::Soon(ids) => match frame {
+                Frame::Page { after, except, limit } => push_soon(ids, sql, scope, (after, except, limit)),
+                Frame::Only { .. } => Arm::Terms(ids.clone()).push(sql, scope, frame),
+            },
+            Arm::Known(known) => push_known(known, sql, frame),
         }
     }
 }
 
-fn push_known(known: &[i64], keys: &[String], sql: &mut Sql, frame: Frame<'_>) {
+fn push_soon(ids: &[i64], sql: &mut Sql, scope: &Scope, (after, except, limit): (Option<&str>, &[i64], i64)) {
+    let (key, bit) = (key(scope), Mode::Metatag.bit());
     sql.push(&format!(
-        "(select id, key collate \"C\" as key, {}::smallint as bits from unnest(",
+        "(select id, folder_id, key, {bit}::smallint as bits from (select file_id as id, folder_id, "
+    ));
+    sql.push(&format!(
+        "{key} as key, term_ids from search_file_tags where tenant_id = $1 and not hidden and "
+    ));
+    push_scope(sql, scope);
+    if let Some(after) = after {
+        sql.push(&format!(" and {key} > ")).bind(after);
+    }
+    sql.push(&format!(" order by {key} limit {FIRST}) as first where term_ids && ")).bind(ids);
+    if !except.is_empty() {
+        sql.push(" and id <> all(").bind(except).push(")");
+    }
+    sql.push(" order by key limit ").bind(limit).push(")");
+}
+
+fn push_known(known: &[Probed], sql: &mut Sql, frame: Frame<'_>) {
+    sql.push(&format!(
+        "(select id, folder_id, key collate \"C\" as key, {}::smallint as bits from unnest(",
         Mode::Metatag.bit()
     ));
-    sql.bind(known).push(", ").bind(keys.to_vec()).push(") as known (id, key) where true");
+    sql.bind(known.iter().map(|file| file.id).collect::<Vec<_>>()).push(", ");
+    sql.bind(known.iter().map(|file| file.folder_id).collect::<Vec<_>>()).push(", ");
+    sql.bind(known.iter().map(|file| file.key.clone()).collect::<Vec<_>>());
+    sql.push(") as known (id, folder_id, key) where true");
     match frame {
         Frame::Page { after, except, limit } => {
             if let Some(after) = after {
@@ -228,9 +253,10 @@ mod tests {
 
     #[test]
     fn few_probed_files_are_known_once_each_and_many_are_left_to_a_scan() {
-        let found = vec![(7, "b".to_owned()), (3, "a".to_owned()), (7, "b".to_owned())];
-        assert_eq!(Arm::probed(vec![1, 2, 3], found), Arm::Known(vec![3, 7], vec!["a".into(), "b".into()]));
-        let many = vec![(7, "b".to_owned()); MAX_PROBED + 1];
+        let file = |id: i64, key: &str| Probed { id, folder_id: 1, key: key.to_owned() };
+        let found = vec![file(7, "b"), file(3, "a"), file(7, "b")];
+        assert_eq!(Arm::probed(vec![1, 2, 3], found), Arm::Known(vec![file(3, "a"), file(7, "b")]));
+        let many = vec![file(7, "b"); MAX_PROBED + 1];
         assert_eq!(Arm::probed(vec![1, 2, 3], many), Arm::Terms(vec![1, 2, 3]));
     }
 }

@@ -4,7 +4,7 @@
 //! declared folder, and [`union`](super::union) puts them together. A further arm is a file here, a variant of [`Arm`],
 //! and nothing else.
 //!
-//! An arm is `(select id, key, bits …)`: the file, the key that results are ordered by, and the bit of the mode. It
+//! An arm is `(select id, folder_id, key, bits …)`: the file, its folder, the key that results are ordered by, and the bit of the mode. It
 //! names `tenant_id = $1`, reads a search view (which keeps its indexes in reach under row-level security), and never
 //! sees a hidden file.
 
@@ -86,7 +86,10 @@ fn push_arm(
     test: impl FnOnce(&mut Sql),
 ) {
     let key = key(scope);
-    sql.push(&format!("(select {id} as id, {key} as key, {}::smallint as bits from {view} ", mode.bit()));
+    sql.push(&format!(
+        "(select {id} as id, folder_id, {key} as key, {}::smallint as bits from {view} ",
+        mode.bit()
+    ));
     sql.push("where tenant_id = $1 and not hidden and ");
     push_scope(sql, scope);
     test(sql);

@@ -195,7 +195,7 @@ impl Arm {
     }
 }
 
-/// The statement that gives the `key`s of files that have one of the terms, one more than [`MAX_PROBED`] at most, to be run
+/// The statement that gives the files that have one of the terms, one more than [`MAX_PROBED`] at most, to be run
 /// where nothing but bitmap scans is allowed.
 pub fn with_terms(tenant: i64, scope: &Scope, terms: &[i64]) -> Sql {
     narrowed(tenant, scope, "search_file_tags", "file_id", |sql| {
@@ -211,7 +211,7 @@ pub fn with_names(tenant: i64, scope: &Scope, pattern: &Glob) -> Sql {
 fn narrowed(tenant: i64, scope: &Scope, view: &str, id: &str, test: impl FnOnce(&mut Sql)) -> Sql {
     let mut sql = Sql::new(tenant);
     sql.push(&format!(
-        "select {id} as id, {} as key from {view} where tenant_id = $1 and not hidden and ",
+        "select {id} as id, folder_id, {} as key from {view} where tenant_id = $1 and not hidden and ",
         key(scope)
     ));
     push_scope(&mut sql, scope);
