@@ -46,7 +46,9 @@ pub const ABOVE: &str = "chain as ( \
          cross join lateral (select * from folders o where o.tenant_id = $1 and o.id = place.folder_id limit 1) as o \
          union all \
          select c.start, o.parent_id, o.authority \
-         from chain c join folders o on o.tenant_id = $1 and o.id = c.parent_id where c.authority is null), \
+         from chain c \
+         cross join lateral (select * from folders o where o.tenant_id = $1 and o.id = c.parent_id limit 1) as o \
+         where c.authority is null), \
      above as (select jsonb_object_agg(start::text, authority) as by_folder from chain where authority is not null)";
 
 /// The folders of the files of `hit` that have no authority of their own, for [`ABOVE`].

@@ -409,9 +409,7 @@ fn where_arm(
     let arm = r#where::Arm::new(filter.clone(), ids);
     let terms = arm.narrowest();
     let statement = match (&terms, arm.pattern()) {
-        (Some(terms), _) if terms.len() > metatag::MAX_PLANNED => {
-            r#where::with_terms(tx.tenant(), scope, terms)
-        }
+        (Some(terms), _) if terms.len() > metatag::MAX_PLANNED => metatag::probe(tx.tenant(), scope, terms),
         (None, Some(pattern)) => r#where::with_names(tx.tenant(), scope, pattern),
         _ => return Ok(arm),
     };

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use diesel::connection::SimpleConnection;
 use diesel::pg::PgConnection;
@@ -74,6 +75,11 @@ impl Log {
         file.seek(SeekFrom::Start(self.read)).unwrap();
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).unwrap();
+        // The server may be in the middle of a line.
+        while bytes.last().is_some_and(|last| *last != b'\n') {
+            std::thread::sleep(Duration::from_millis(10));
+            file.read_to_end(&mut bytes).unwrap();
+        }
         self.read += bytes.len() as u64;
         parse(&String::from_utf8_lossy(&bytes))
     }

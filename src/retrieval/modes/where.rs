@@ -195,27 +195,16 @@ impl Arm {
     }
 }
 
-/// The statement that gives the files that have one of the terms, one more than [`MAX_PROBED`] at most, to be run
-/// where nothing but bitmap scans is allowed.
-pub fn with_terms(tenant: i64, scope: &Scope, terms: &[i64]) -> Sql {
-    narrowed(tenant, scope, "search_file_tags", "file_id", |sql| {
-        sql.push(" and term_ids && ").bind(terms);
-    })
-}
-
-/// The same for files whose names fit a pattern.
+/// The statement that gives files whose names fit a pattern, one more than [`MAX_PROBED`] at most: `id`, `folder_id` and `key`.
+/// To be run where nothing but bitmap scans is allowed.
 pub fn with_names(tenant: i64, scope: &Scope, pattern: &Glob) -> Sql {
-    narrowed(tenant, scope, "search_files", "id", |sql| glob::push_test(pattern, sql))
-}
-
-fn narrowed(tenant: i64, scope: &Scope, view: &str, id: &str, test: impl FnOnce(&mut Sql)) -> Sql {
     let mut sql = Sql::new(tenant);
     sql.push(&format!(
-        "select {id} as id, folder_id, {} as key from {view} where tenant_id = $1 and not hidden and ",
+        "select id, folder_id, {} as key from search_files where tenant_id = $1 and not hidden and ",
         key(scope)
     ));
     push_scope(&mut sql, scope);
-    test(&mut sql);
+    glob::push_test(pattern, &mut sql);
     sql.push(&format!(" limit {}", MAX_PROBED + 1));
     sql
 }
