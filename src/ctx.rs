@@ -30,6 +30,7 @@ impl TenantId {
     serde::Deserialize,
     utoipa::ToSchema,
 )]
+#[schema(as = KeyScope)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// GETs.

@@ -8,6 +8,7 @@ use crate::files::line::LineError;
 
 /// The answer to one entry.
 #[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = ImportEntry)]
 pub struct EntryLine {
     /// Which entry of the archive, from 1.
     #[schema(example = 1)]
@@ -58,6 +59,7 @@ impl EntryLine {
 
 /// The answer to all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ImportSummary)]
 pub struct Summary {
     /// Files that were not there before.
     #[schema(example = 1)]
@@ -85,6 +87,7 @@ pub struct Summary {
 
 /// The last line.
 #[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = ImportEnd)]
 pub struct EndLine {
     /// What came of the whole.
     pub end: Summary,

@@ -13,7 +13,7 @@ use actix_web::{HttpRequest, HttpResponse, get, post};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Sender, channel};
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::answer::{EndLine, EntryLine};
@@ -63,6 +63,17 @@ struct HowToImport {
     front_matter: bool,
 }
 
+/// A line of the answer.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "it describes JSON")]
+enum ImportLine {
+    /// The answer to an entry.
+    Entry(EntryLine),
+    /// The last line.
+    End(EndLine),
+}
+
 /// Load an archive
 ///
 /// The body is a `.tar.gz`, a `.tar` or a `.zip`. What `export` made is restored with metatags, settings and empty folders.
@@ -71,13 +82,14 @@ struct HowToImport {
 /// UTF-8, links, devices, pipes, sparse files, encrypted entries, and a path that an entry before had. An archive that
 /// unpacks to more than it may, or ends early, is loaded up to there. The same bytes write nothing, so a load that was
 /// interrupted is resumed by sending the archive again.
-#[utoipa::path(operation_id = "import_slate", tag = "files",
+#[utoipa::path(operation_id = "import_slate", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"), HowToImport),
     request_body(description = "The archive", content(
         (Vec<u8> = "application/gzip", example = json!("(bytes)")),
+        (Vec<u8> = "application/x-tar", example = json!("(bytes)")),
         (Vec<u8> = "application/zip", example = json!("(bytes)")))),
     responses((status = 200, description = "A line for each entry, and one at the end", content(
-        (EntryLine = "application/x-ndjson")))))]
+        (ImportLine = "application/x-ndjson")))))]
 #[post("/slates/{slate}/import")]
 async fn import_slate(
     Write(ctx): Write,
@@ -181,7 +193,7 @@ struct WhatToExport {
 /// stand in extended headers, under keys that begin with `SLATEBASE.`. Former versions are not in it. Sensitive and denied
 /// files are left out, and counted in the record `SLATEBASE.end` of the last entry, unless `hidden` takes them in. A file
 /// that is neither renamed, made nor deleted meanwhile is in it exactly once.
-#[utoipa::path(operation_id = "export_slate", tag = "files",
+#[utoipa::path(operation_id = "export_slate", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"), WhatToExport),
     responses((status = 200, description = "The archive", content_type = "application/gzip", body = Vec<u8>,
                example = json!("(bytes)"))))]

@@ -61,7 +61,8 @@ async fn resolve_citation(
 /// Says whether a text stands in what is cited, white space apart, and in which lines; or else in the rest of the file, in
 /// another version of its path, or in another file that the session was shown. No model is involved.
 #[utoipa::path(operation_id = "check_citation", tag = "retrieve", request_body = ToCheck,
-    responses((status = 200, description = "Where it stands", body = Check)))]
+    responses((status = 200, description = "Where it stands", body = Check),
+              (status = 404, description = "There is no such session")))]
 #[post("/citations/check")]
 async fn check_citation(
     Retrieve(ctx): Retrieve,

@@ -71,6 +71,7 @@ pub struct Fetched {
 
 /// Why there is nothing to give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = FailureReason)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// There is no such thing.

@@ -38,23 +38,83 @@ pub struct Asked {
 
 /// What to retrieve.
 #[derive(ToSchema)]
+#[schema(as = RetrieveTarget)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "it documents what `Request::parse` takes")]
 enum Target {
     /// A path, a URL, or a citation.
     Text(String),
     /// A file.
-    File { slate: String, path: String, version: Option<Version> },
+    File(FileTarget),
     /// A path of a registered API.
-    Api { api: String, path: String, query: Option<Value> },
-    /// A row of a table, or the rows of a query, of a registered database.
-    Database {
-        database: String,
-        table: Option<String>,
-        key: Option<Value>,
-        query: Option<String>,
-        params: Option<Value>,
-    },
+    Api(ApiTarget),
+    /// A row of a table of a registered database.
+    Row(RowTarget),
+    /// The rows of a query of a registered database.
+    Query(QueryTarget),
+}
+
+/// A file of a slate.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "it documents what `Request::parse` takes")]
+struct FileTarget {
+    /// The slate's name.
+    #[schema(example = "Knowledge")]
+    slate: String,
+    /// The path from its root.
+    #[schema(example = "config/database.yml")]
+    path: String,
+    /// The version; left out, the newest.
+    version: Option<Version>,
+}
+
+/// A path of a registered API.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "it documents what `Request::parse` takes")]
+struct ApiTarget {
+    /// The API's name.
+    #[schema(example = "weather")]
+    api: String,
+    /// The path below its base URL.
+    #[schema(example = "cities/oslo")]
+    path: String,
+    /// Parameters of the URL's query.
+    #[schema(value_type = Option<Object>, example = json!({"units": "metric"}))]
+    query: Option<Value>,
+}
+
+/// A row of a table of a registered database.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "it documents what `Request::parse` takes")]
+struct RowTarget {
+    /// The database's name.
+    #[schema(example = "shop")]
+    database: String,
+    /// The table, by the name that it is registered under.
+    #[schema(example = "orders")]
+    table: String,
+    /// The key of the row: a text, a number or a boolean.
+    #[schema(example = 42)]
+    key: Value,
+}
+
+/// The rows of a query of a registered database.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "it documents what `Request::parse` takes")]
+struct QueryTarget {
+    /// The database's name.
+    #[schema(example = "shop")]
+    database: String,
+    /// The query, by the name that it is registered under.
+    #[schema(example = "of_customer")]
+    query: String,
+    /// Its parameters, by name.
+    #[schema(value_type = Option<Object>, example = json!({"customer": "c-7"}))]
+    params: Option<Value>,
 }
 
 /// A text, or an array of texts.
@@ -70,6 +130,7 @@ enum OneOrMore {
 
 /// A version.
 #[derive(ToSchema)]
+#[schema(as = SourceVersion)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "it documents what `Constraints::parse` takes")]
 enum Version {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::chunk::Chunk;
 use super::corpus::{Corpus, NewCorpus};
-use super::entry::{Id, Status};
+use super::entry::{Goal, Id, Status};
 use super::ops::{self, gateway};
 use crate::app::App;
 use crate::ctx::Ctx;
@@ -82,7 +82,7 @@ struct CorpusView {
 /// List the corpora
 ///
 /// By id; of those in slates, the ones that the key may touch.
-#[utoipa::path(operation_id = "list_corpora", tag = "catalog", params(PageQuery),
+#[utoipa::path(operation_id = "list_corpora", tag = "corpora", params(PageQuery),
     responses((status = 200, description = "A page of corpora", body = Page<CorpusView>)))]
 #[get("/catalog/corpora")]
 async fn list_corpora(
@@ -101,7 +101,7 @@ async fn list_corpora(
 /// Get a corpus
 ///
 /// The row as it was given, members that the service does not know included.
-#[utoipa::path(operation_id = "get_corpus", tag = "catalog",
+#[utoipa::path(operation_id = "get_corpus", tag = "corpora",
     params(("corpus_id" = String, Path, description = "The corpus's id", example = "policy-engine"), ConditionHeaders),
     responses((status = 200, description = "The corpus", body = CorpusView,
         headers(("ETag" = String, description = "Changes with the corpus")))))]
@@ -120,7 +120,7 @@ async fn get_corpus(
 ///
 /// The body gives the whole row. Members that the service does not know are kept and given back. A published corpus in a
 /// slate has its passages indexed before this answers, and kept in step with its files from then on.
-#[utoipa::path(operation_id = "put_corpus", tag = "catalog",
+#[utoipa::path(operation_id = "put_corpus", tag = "corpora",
     params(("corpus_id" = String, Path, description = "The corpus's id", example = "policy-engine"), ConditionHeaders),
     request_body = CorpusSchema,
     responses((status = 200, description = "It was there", body = CorpusView),
@@ -143,7 +143,7 @@ async fn put_corpus(
 /// Delete a corpus
 ///
 /// Its files stay. Routes that name it fail closed from then on.
-#[utoipa::path(operation_id = "delete_corpus", tag = "catalog",
+#[utoipa::path(operation_id = "delete_corpus", tag = "corpora",
     params(("corpus_id" = String, Path, description = "The corpus's id", example = "policy-engine"), ConditionHeaders),
     responses((status = 204, description = "Deleted")))]
 #[delete("/catalog/corpora/{corpus_id}")]
@@ -158,7 +158,7 @@ async fn delete_corpus(
 }
 
 #[derive(Default, Deserialize, ToSchema)]
-#[schema(as = Search, example = json!({"collection": "policy-engine", "goal": {"question": "Why was I charged $42?"}}))]
+#[schema(as = SearchRequest, example = json!({"collection": "policy-engine", "goal": {"question": "Why was I charged $42?"}}))]
 #[serde(deny_unknown_fields)]
 struct SearchBody {
     /// A published corpus in a slate, by its id or its index name; left out, the one that the path names.
@@ -168,12 +168,13 @@ struct SearchBody {
     /// What is sought: a text, or an object of which all texts count, at any depth. Left out, the corpus's first passages
     /// are given, in order.
     #[serde(default)]
-    #[schema(value_type = Option<Value>, example = json!({"question": "Why was I charged $42?"}))]
+    #[schema(value_type = Option<Goal>)]
     goal: Option<Value>,
 }
 
 /// What a search gave.
 #[derive(Serialize, ToSchema)]
+#[schema(as = SearchResult)]
 struct Found {
     /// The best first; of as good ones, by path and place.
     chunks: Vec<Chunk>,
@@ -199,7 +200,7 @@ async fn find(ctx: Ctx, app: &App, body: SearchBody, named: Option<String>) -> R
 ///
 /// Any of the goal's words may match; the rarer a word is in the corpus, the more it counts. A goal that ranks nothing gives
 /// the first passages, in order.
-#[utoipa::path(operation_id = "search_collection", tag = "gateway", request_body = SearchBody,
+#[utoipa::path(operation_id = "search_collection", tag = "corpora", request_body = SearchBody,
     responses((status = 200, description = "Its best passages", body = Found),
               (status = 404, description = "There is no such corpus, or it is not published, or lies in no slate")))]
 #[post("/search")]
@@ -214,7 +215,7 @@ async fn search(
 /// Search a corpus, at a gateway of a name
 ///
 /// The name stands for the corpus where the body names none.
-#[utoipa::path(operation_id = "search_gateway", tag = "gateway", request_body = SearchBody,
+#[utoipa::path(operation_id = "search_gateway", tag = "corpora", request_body = Option<SearchBody>,
     params(("gateway" = String, Path, description = "Any name, or a corpus", example = "assistant")),
     responses((status = 200, description = "Its best passages", body = Found)))]
 #[post("/search/{gateway}")]
@@ -230,7 +231,7 @@ async fn search_gateway(
 /// Search the corpus of a path
 ///
 /// As the other two, for runtimes that have a gateway for each corpus.
-#[utoipa::path(operation_id = "search_corpus", tag = "gateway", request_body = SearchBody,
+#[utoipa::path(operation_id = "search_corpus", tag = "corpora", request_body = Option<SearchBody>,
     params(("corpus_id" = String, Path, description = "The corpus's id", example = "policy-engine")),
     responses((status = 200, description = "Its best passages", body = Found)))]
 #[post("/{corpus_id}/search")]

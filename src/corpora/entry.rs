@@ -1,8 +1,10 @@
 //! What every row of the catalogue has: an id, a status, and where its requests go.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use url::Url;
 use utoipa::ToSchema;
 
@@ -11,6 +13,7 @@ pub const MAX_ID: usize = 128;
 
 /// Whether a row of the catalogue is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = CatalogStatus)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// It is being worked on, and never used.
@@ -38,6 +41,18 @@ impl Status {
     }
 }
 
+/// What a session or a search is for, for the OpenAPI document: whoever takes one checks it.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[schema(example = json!({"question": "Why was I charged $42?"}))]
+#[allow(dead_code, reason = "it describes JSON")]
+pub enum Goal {
+    /// A text.
+    Text(String),
+    /// An object, of which all texts count, at any depth.
+    Object(BTreeMap<String, Value>),
+}
+
 /// Why a text is no id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -48,7 +63,7 @@ pub struct IdError;
 /// The id of a corpus, route or capability.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "String", into = "String")]
-#[schema(value_type = String, example = "policy-engine", min_length = 1, max_length = 128)]
+#[schema(as = CatalogId, value_type = String, example = "policy-engine", min_length = 1, max_length = 128)]
 pub struct Id(String);
 
 impl Id {

@@ -19,6 +19,7 @@ pub const MAX_SLOT: usize = 256 << 10;
 
 /// Why a session could not be packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
+#[schema(as = PackFailureReason)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// The route's scope names no corpus.
@@ -37,6 +38,7 @@ pub enum Reason {
 
 /// Why a session failed before its first prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = PackFailure)]
 pub struct Unpacked {
     /// What a caller may test for.
     pub reason: Reason,

@@ -31,7 +31,7 @@ use crate::ctx::Ctx;
 use crate::error::{Code, Error, Result};
 use crate::http::auth::{Read, ReadOrRetrieve, Write};
 use crate::http::body::{self, LARGE, Raw};
-use crate::http::conditional::Conditions;
+use crate::http::conditional::{ConditionHeaders, Conditions};
 use crate::http::idempotency::{IdempotencyKey, once};
 use crate::http::json::{self, Body};
 use crate::http::page::{self, Page, PageQuery};
@@ -178,9 +178,9 @@ struct DeleteFile {
 ///
 /// The body is the exact bytes, at most 64 MiB. The same bytes again make no new version. Folders above come into being.
 /// Without a `Content-Type` (or with the one that form posts have by default) the name tells the media type.
-#[utoipa::path(operation_id = "put_file", tag = "files",
+#[utoipa::path(operation_id = "put_file", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
-           ("path" = String, Path, description = "The file's path", example = "docs/core.md")),
+           ("path" = String, Path, description = "The file's path", example = "docs/core.md"), ConditionHeaders),
     request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The contents",
         example = json!("# Core\n")),
     responses((status = 200, description = "The path was there", body = FileView),
@@ -243,8 +243,8 @@ async fn put(
 /// As `application/json`: one file in one transaction; 201, or 200 where the path existed. As `application/x-ndjson`: one
 /// such object a line, answered by a line each in order, `{line, path, status, version}` or `{line, path, error}`; a bad
 /// line is reported and the rest go on.
-#[utoipa::path(operation_id = "post_files", tag = "files",
-    params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"), IdempotencyKey),
+#[utoipa::path(operation_id = "post_files", tag = "slates",
+    params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"), IdempotencyKey, ConditionHeaders),
     request_body(description = "One file, or one a line", content(
         (NewFile = "application/json"),
         (NewFile = "application/x-ndjson"))),
@@ -321,13 +321,18 @@ impl From<Version> for Reading {
 ///
 /// The exact bytes, of the newest version or of the one that `version` names. Takes `Range` (one range of bytes) and
 /// `If-Range`.
-#[utoipa::path(operation_id = "get_file", tag = "files",
+#[utoipa::path(operation_id = "get_file", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
-           ("path" = String, Path, description = "The file's path", example = "docs/core.md"), WhichVersion),
+           ("path" = String, Path, description = "The file's path", example = "docs/core.md"), WhichVersion, ConditionHeaders),
     responses((status = 200, description = "The contents", content_type = "application/octet-stream", body = Vec<u8>,
                example = json!("# Core\n")),
               (status = 206, description = "A range of the contents", content_type = "application/octet-stream",
-               body = Vec<u8>, example = json!("# Core\n"))))]
+               body = Vec<u8>,
+               headers(("Content-Range" = String, description = "Which bytes, of how many")),
+               example = json!("# Core\n")),
+              (status = 410, description = "The version's bytes are no longer kept"),
+              (status = 416, description = "The range lies outside of the contents",
+               headers(("Content-Range" = String, description = "How many bytes there are, after `bytes */`")))))]
 #[get("/slates/{slate}/files/{path:.*}")]
 async fn get_file(
     Read(ctx): Read,
@@ -376,10 +381,11 @@ async fn get_file(
 /// Get what a file is, without its contents
 ///
 /// The headers that a GET would have.
-#[utoipa::path(operation_id = "head_file", tag = "files",
+#[utoipa::path(operation_id = "head_file", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
-           ("path" = String, Path, description = "The file's path", example = "docs/core.md"), WhichVersion),
-    responses((status = 200, description = "The headers of a GET")))]
+           ("path" = String, Path, description = "The file's path", example = "docs/core.md"), WhichVersion, ConditionHeaders),
+    responses((status = 200, description = "The headers of a GET"),
+              (status = 410, description = "The version's bytes are no longer kept")))]
 #[head("/slates/{slate}/files/{path:.*}")]
 async fn head_file(
     ReadOrRetrieve(ctx): ReadOrRetrieve,
@@ -456,9 +462,9 @@ fn unsatisfiable(error: Error, size: u64) -> HttpResponse {
 /// Change a file's settings, or move it
 ///
 /// A moved file keeps its identity and its history, and has a new version at its new path.
-#[utoipa::path(operation_id = "patch_file", tag = "files",
+#[utoipa::path(operation_id = "patch_file", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
-           ("path" = String, Path, description = "The file's path", example = "docs/core.md")),
+           ("path" = String, Path, description = "The file's path", example = "docs/core.md"), ConditionHeaders),
     request_body = ChangeFile,
     responses((status = 200, description = "The file as it is now", body = FileView)))]
 #[patch("/slates/{slate}/files/{path:.*}")]
@@ -488,9 +494,9 @@ async fn patch_file(
 ///
 /// It is out of every listing and query at once. Its versions can still be retrieved by citation for the slate's
 /// retention, unless `purge` scrubs them now; a file that was deleted before can still be purged.
-#[utoipa::path(operation_id = "delete_file", tag = "files",
+#[utoipa::path(operation_id = "delete_file", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
-           ("path" = String, Path, description = "The file's path", example = "docs/core.md"), DeleteFile),
+           ("path" = String, Path, description = "The file's path", example = "docs/core.md"), DeleteFile, ConditionHeaders),
     responses((status = 204, description = "It is gone")))]
 #[delete("/slates/{slate}/files/{path:.*}")]
 async fn delete_file(
@@ -508,7 +514,7 @@ async fn delete_file(
 /// List the versions of a file
 ///
 /// Newest first, those at its former paths too.
-#[utoipa::path(operation_id = "list_versions", tag = "files",
+#[utoipa::path(operation_id = "list_versions", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
            ("path" = String, Path, description = "The file's path", example = "docs/core.md"), PageQuery),
     responses((status = 200, description = "A page of versions", body = Page<Version>)))]

@@ -55,6 +55,7 @@ impl Head {
 
 /// A file as the API tells of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = FileInfo)]
 pub struct FileView {
     /// Path from the slate's root.
     #[schema(example = "docs/core.md")]

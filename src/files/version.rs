@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 
 /// One version, as (slate, path, version) names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = FileVersion)]
 pub struct Version {
     /// The number of the file that had it.
     #[serde(skip)]

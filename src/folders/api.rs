@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::http::auth::{ReadOrRetrieve, Write};
-use crate::http::conditional::Conditions;
+use crate::http::conditional::{ConditionHeaders, Conditions};
 use crate::http::json::{Body, OptionalBody};
 use crate::http::page::{self, Page, PageQuery};
 use crate::http::query::Query;
@@ -31,6 +31,7 @@ pub fn configure(config: &mut ServiceConfig) {
 
 /// The index of a folder, one page of it.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FolderIndex)]
 struct IndexView {
     /// The folder's path from the slate's root.
     #[schema(example = "docs")]
@@ -77,7 +78,7 @@ struct DeleteSlate {
 ///
 /// With all its folders and files. Their versions can still be retrieved by citation for the slate's retention.
 #[utoipa::path(operation_id = "delete_slate", tag = "slates",
-    params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"), DeleteSlate),
+    params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"), DeleteSlate, ConditionHeaders),
     responses((status = 204, description = "It is gone")))]
 #[delete("/slates/{slate}")]
 async fn delete_slate(
@@ -92,7 +93,7 @@ async fn delete_slate(
 }
 
 /// Get the index of a slate's root folder
-#[utoipa::path(operation_id = "get_root_folder", tag = "folders",
+#[utoipa::path(operation_id = "get_root_folder", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"), PageQuery),
     responses((status = 200, description = "A page of the index", body = IndexView)))]
 #[get("/slates/{slate}/folders")]
@@ -108,7 +109,7 @@ async fn get_root_folder(
 /// Get the index of a folder
 ///
 /// Names and sizes in bytes. The size of a folder is the sum of all below it, null where that is more than 10,000 files.
-#[utoipa::path(operation_id = "get_folder", tag = "folders",
+#[utoipa::path(operation_id = "get_folder", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
            ("path" = String, Path, description = "The folder's path", example = "docs/research"), PageQuery),
     responses((status = 200, description = "A page of the index", body = IndexView)))]
@@ -144,10 +145,10 @@ async fn index(
 /// Make a folder, or set its settings
 ///
 /// The body gives all settings; what it leaves out is set to its default. Folders above come into being.
-#[utoipa::path(operation_id = "put_folder", tag = "folders",
+#[utoipa::path(operation_id = "put_folder", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
            ("path" = String, Path, description = "The folder's path", example = "docs/research")),
-    request_body = NewSettings,
+    request_body = Option<NewSettings>,
     responses((status = 200, description = "It was there", body = Folder),
               (status = 201, description = "It was made", body = Folder)))]
 #[put("/slates/{slate}/folders/{path:.*}")]
@@ -167,7 +168,7 @@ async fn put_folder(
 /// Move a folder
 ///
 /// With all below it. Every file keeps its identity and its history, and has a new version at its new path.
-#[utoipa::path(operation_id = "move_folder", tag = "folders",
+#[utoipa::path(operation_id = "move_folder", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
            ("path" = String, Path, description = "The folder's path", example = "docs")),
     request_body = MoveFolder,
@@ -186,7 +187,7 @@ async fn move_folder(
 }
 
 /// Delete a folder
-#[utoipa::path(operation_id = "delete_folder", tag = "folders",
+#[utoipa::path(operation_id = "delete_folder", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
            ("path" = String, Path, description = "The folder's path", example = "docs"), DeleteFolder),
     responses((status = 204, description = "It is gone")))]

@@ -20,6 +20,7 @@ use crate::{metatags, passages};
 
 /// The settings of a folder; a PUT gives all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[schema(as = NewFolder)]
 #[serde(deny_unknown_fields, default)]
 pub struct NewSettings {
     /// Of all below it that say nothing else.

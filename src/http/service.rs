@@ -1,7 +1,9 @@
 //! What is served beside the API: health, metrics and documentation. None of it asks for a key.
 
-use actix_web::http::header::{CONTENT_TYPE, LOCATION};
-use actix_web::{HttpResponse, get, web};
+use actix_web::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, VARY};
+use actix_web::{HttpRequest, HttpResponse, get, web};
+use serde::Serialize;
+use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
@@ -14,12 +16,88 @@ use crate::error::{Code, Error, Result};
 /// Adds the routes.
 pub fn configure(config: &mut ServiceConfig) {
     config
+        .service(get_service)
         .service(get_healthz)
         .service(get_readyz)
         .service(get_metrics)
         .service(get_openapi)
         .service(get_docs)
         .map(|config| config.service(SwaggerUi::new("/docs/{_:.*}").config(Config::from("/openapi.json"))));
+}
+
+/// What this service is, for a program.
+#[derive(Serialize, ToSchema)]
+struct ServiceInfo {
+    /// `Slatebase`.
+    #[schema(example = "Slatebase")]
+    name: &'static str,
+    /// The version of the binary.
+    #[schema(example = "0.1.0")]
+    version: &'static str,
+    /// Whether requests can be served, as `/readyz` tells.
+    #[schema(example = true)]
+    ready: bool,
+    /// The path of the OpenAPI document.
+    #[schema(example = "/openapi.json")]
+    openapi: &'static str,
+    /// The path of the same document to browse and to try.
+    #[schema(example = "/docs")]
+    docs: &'static str,
+}
+
+/// What this service is
+///
+/// For a program the address of the OpenAPI document, as JSON; for a browser, which accepts `text/html`, a page that says
+/// whether the service is well and leads to the documentation.
+#[utoipa::path(operation_id = "get_service", tag = "service", responses(
+    (status = 200, description = "What this is, and where the document is", content(
+        (ServiceInfo = "application/json"),
+        (String = "text/html", example = "<!doctype html>")),
+     headers(("Vary" = String, description = "`accept`")))))]
+#[get("/")]
+async fn get_service(app: web::Data<App>, req: HttpRequest) -> HttpResponse {
+    let ready = ready(&app).await.is_ok();
+    let info = ServiceInfo {
+        name: "Slatebase",
+        version: env!("CARGO_PKG_VERSION"),
+        ready,
+        openapi: "/openapi.json",
+        docs: "/docs",
+    };
+    let mut response = HttpResponse::Ok();
+    response.insert_header((VARY, "accept")).insert_header((CACHE_CONTROL, "no-cache"));
+    match wants_html(&req) {
+        true => response
+            .content_type("text/html; charset=utf-8")
+            .insert_header((CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"))
+            .body(page(&info)),
+        false => response.json(info),
+    }
+}
+
+/// Browsers name the type; programs name JSON, or take anything.
+fn wants_html(req: &HttpRequest) -> bool {
+    let accepted = req.headers().get_all(ACCEPT).filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|range| {
+        range.split(';').next().is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case("text/html"))
+    })
+}
+
+fn page(info: &ServiceInfo) -> String {
+    let ServiceInfo { name, version, openapi, docs, .. } = info;
+    let state = if info.ready { "It is well: requests are served." } else { "It is not ready: see /readyz." };
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{name}</title>\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n\
+         <style>body{{font:1rem/1.6 system-ui;max-width:40rem;margin:4rem auto;padding:0 1rem}}</style>\n\
+         <h1>{name} {version}</h1>\n\
+         <p>A multi-tenant store of knowledge that LLM agents read deterministically, with provenance for all they were \
+         shown.</p>\n<p>{state}</p>\n\
+         <ul>\n<li><a href=\"{docs}\">The API, to browse and to try</a></li>\n\
+         <li><a href=\"{openapi}\">The OpenAPI document</a>, for clients</li>\n\
+         <li><a href=\"/healthz\">/healthz</a>, <a href=\"/readyz\">/readyz</a> and <a href=\"/metrics\">/metrics</a>, \
+         for whoever runs it</li>\n</ul>\n</html>\n"
+    )
 }
 
 /// Whether the process is alive
@@ -37,9 +115,13 @@ async fn get_healthz() -> &'static str {
     (status = 200, description = "They can", body = String, content_type = "text/plain", example = "ok")))]
 #[get("/readyz")]
 async fn get_readyz(app: web::Data<App>) -> Result<&'static str> {
+    ready(&app).await.map(|()| "ok")
+}
+
+async fn ready(app: &App) -> Result<()> {
     let current = app.db.anonymous(|connection| Ok(migrate::is_current(connection)?)).await;
     match current {
-        Ok(true) => Ok("ok"),
+        Ok(true) => Ok(()),
         Ok(false) => {
             Err(Error::new(Code::Unavailable, "the database's schema is not the one this version needs"))
         }
@@ -74,7 +156,10 @@ async fn get_openapi() -> HttpResponse {
 
 /// This document, to browse and to try
 #[utoipa::path(operation_id = "get_docs", tag = "service", responses(
-    (status = 308, description = "To the pages, which are under `/docs/`")))]
+    (status = 200, description = "The pages, which are under `/docs/`", body = String, content_type = "text/html",
+     example = "<!doctype html>"),
+    (status = 308, description = "To them",
+     headers(("Location" = String, description = "Where the pages are")))))]
 #[get("/docs")]
 async fn get_docs() -> HttpResponse {
     HttpResponse::PermanentRedirect().insert_header((LOCATION, "/docs/")).finish()

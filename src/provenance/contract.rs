@@ -60,6 +60,7 @@ pub struct ItemRecord {
 
 /// The output contract (provenance, "Output").
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = OutputContract)]
 pub struct Contract {
     /// What was retrieved.
     pub retrieved: Retrieved,
@@ -107,6 +108,7 @@ pub struct Retrieved {
 
 /// How to cite an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Citation)]
 pub struct CitationView {
     /// Retrieves exactly the same bytes; null where no version is named.
     #[schema(example = "slate://Knowledge/docs/core.md@3")]
@@ -123,6 +125,7 @@ pub struct CitationView {
 
 /// Where an item comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = SourceFacts)]
 pub struct Source {
     /// `file`, `web`, `api` or `database`.
     #[schema(example = "file")]
@@ -151,6 +154,7 @@ pub struct Extraction {
 
 /// Why nothing was retrieved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = RetrievalFailure)]
 pub struct Failure {
     /// `not_found`, `refused`, `unreachable`, `timeout`, `too_large`, `format_mismatch`, `schema_mismatch`,
     /// `rate_limited`, `gone`, `integrity_mismatch`, `stale` or `constraint_unmet`.

@@ -232,6 +232,7 @@ fn visible_session(tx: &mut Tx, ctx: &Ctx, session: Uuid) -> Result<Ends> {
 
 /// What verifying a session's records found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ChainVerification)]
 pub struct Verification {
     /// Whether every record is as it was written, and none is missing or added.
     pub valid: bool,
@@ -245,6 +246,7 @@ pub struct Verification {
 
 /// Something wrong with a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ChainProblem)]
 pub struct Problem {
     /// The record; null where it is about the whole chain.
     pub record_id: Option<Uuid>,

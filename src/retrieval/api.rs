@@ -51,7 +51,7 @@ pub fn configure(config: &mut ServiceConfig) {
 }
 
 #[derive(Deserialize, ToSchema)]
-#[schema(as = Query)]
+#[schema(as = QueryRequest)]
 #[serde(deny_unknown_fields)]
 struct QueryBody {
     /// The declared folder; left out, the slate's root.
@@ -131,16 +131,69 @@ struct QueryResult {
     next_cursor: Option<String>,
 }
 
+/// A line of a stream.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "it describes JSON")]
+enum QueryLine {
+    /// An item.
+    Item(Box<ItemView>),
+    /// The last line.
+    End(QueryEnd),
+}
+
+/// The last line of a stream.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "it describes JSON")]
+struct QueryEnd {
+    /// What holds for the whole.
+    end: QuerySummary,
+}
+
+/// What holds for a stream as a whole.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "it describes JSON")]
+struct QuerySummary {
+    /// How many items there were.
+    #[schema(example = 1)]
+    items: u64,
+    /// Whether a limit left something out.
+    truncated: bool,
+    /// Members of the request that are no modes.
+    #[schema(example = json!([]))]
+    ignored: Vec<String>,
+    /// Modes that could not be run; the others were.
+    #[schema(example = json!([]))]
+    errors: Vec<ModeError>,
+    /// Why the stream had to end early; absent where it did not.
+    error: Option<StreamError>,
+}
+
+/// Why a stream had to end early.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "it describes JSON")]
+struct StreamError {
+    /// The code that a problem's `type` would end with.
+    #[schema(example = "query_timeout")]
+    r#type: String,
+    /// The kind in words.
+    #[schema(example = "The query took too long")]
+    title: String,
+    /// What went wrong this time.
+    #[schema(example = "the query took too long")]
+    detail: String,
+}
+
 /// Query a slate
 ///
 /// Runs the modes of a request over a folder of the slate, outside of any session. Every item is recorded; its
 /// `provenance_id` names the record. With `Accept: application/x-ndjson` all items are streamed, one a line, whatever
 /// `limit` is, and the last line is `{"end": {items, truncated, ignored, errors}}`, with an `error` beside them when the
 /// stream had to end early. A file that is neither renamed, made nor deleted meanwhile appears exactly once.
-#[utoipa::path(operation_id = "query_slate", tag = "retrieval", request_body = QueryBody,
+#[utoipa::path(operation_id = "query_slate", tag = "queries", request_body = QueryBody,
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge")),
     responses((status = 200, description = "A page of items, or all of them as a stream",
-        content((QueryResult = "application/json"), (String = "application/x-ndjson")))))]
+        content((QueryResult = "application/json"), (QueryLine = "application/x-ndjson")))))]
 #[post("/slates/{slate}/query")]
 async fn query_slate(
     Retrieve(ctx): Retrieve,

@@ -65,6 +65,7 @@ pub struct ItemView {
 
 /// What an item holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ItemContent)]
 #[serde(untagged)]
 pub enum Content {
     /// Contents, or words that stand for them.

@@ -46,7 +46,7 @@ struct RouteView {
 /// List the routes
 ///
 /// All versions, by id and version.
-#[utoipa::path(operation_id = "list_routes", tag = "catalog", params(PageQuery),
+#[utoipa::path(operation_id = "list_routes", tag = "corpora", params(PageQuery),
     responses((status = 200, description = "A page of versions", body = Page<RouteView>)))]
 #[get("/catalog/routes")]
 async fn list_routes(
@@ -62,7 +62,7 @@ async fn list_routes(
 }
 
 /// Get a version of a route
-#[utoipa::path(operation_id = "get_route", tag = "catalog",
+#[utoipa::path(operation_id = "get_route", tag = "corpora",
     params(("route_id" = String, Path, description = "The route's id", example = "policy_memo"),
            ("route_version" = String, Path, description = "The version", example = "1"), ConditionHeaders),
     responses((status = 200, description = "The version", body = RouteView,
@@ -82,7 +82,7 @@ async fn get_route(
 ///
 /// A draft may be set anew. A version that was published keeps what it says for ever: all that it can still become, with
 /// the same body otherwise, is deprecated, or published again.
-#[utoipa::path(operation_id = "put_route", tag = "catalog",
+#[utoipa::path(operation_id = "put_route", tag = "corpora",
     params(("route_id" = String, Path, description = "The route's id", example = "policy_memo"),
            ("route_version" = String, Path, description = "The version", example = "1"), ConditionHeaders),
     request_body = NewRoute,

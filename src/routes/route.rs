@@ -15,6 +15,7 @@ pub const MAX_PROMPT: usize = 256 << 10;
 
 /// How a route retrieves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[schema(as = RetrievalMode)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Each corpus in the scope is searched before the first prompt.
@@ -27,6 +28,7 @@ pub enum Mode {
 
 /// What a route retrieves from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = RouteRetrieval)]
 #[serde(deny_unknown_fields)]
 pub struct Retrieval {
     /// How.

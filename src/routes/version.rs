@@ -39,7 +39,7 @@ impl Kind {
 
 /// The name of a version: a text, or a number as its author wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
-#[schema(value_type = String, example = "1", min_length = 1, max_length = 128)]
+#[schema(as = CatalogVersion, value_type = String, example = "1", min_length = 1, max_length = 128)]
 pub struct Version(Id);
 
 impl Version {

@@ -102,8 +102,7 @@ async fn get_run(
 /// while nothing happens. A stream that was cut off goes on where it was by `Last-Event-ID`, on whichever server.
 #[utoipa::path(operation_id = "watch_session", tag = "sessions",
     params(("id" = Uuid, Path, description = "The session's id"), WatchQuery, LastEventId), responses(
-    (status = 200, description = "The events", content_type = "text/event-stream", body = Happened,
-     example = json!("id: 2\nevent: round\ndata: {\"kind\":\"round\",\"round\":1,\"decision\":\"retrieval\",\"status\":\"open\",\"items\":{\"fetched\":1},\"truncated\":false}\n\n"))))]
+    (status = 200, description = "The events", content_type = "text/event-stream", body = Happened)))]
 #[get("/sessions/{id}/events")]
 async fn watch_session(
     ReadOrRetrieve(ctx): ReadOrRetrieve,

@@ -25,6 +25,7 @@ pub enum RunStatus {
 
 /// The run of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = Run)]
 pub struct RunView {
     /// The session.
     pub session_id: Uuid,
@@ -55,6 +56,7 @@ pub struct RunView {
 
 /// An answer of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ModelCall)]
 pub struct CallView {
     /// The round that it was submitted as.
     #[schema(example = 1)]
@@ -71,6 +73,7 @@ pub struct CallView {
 
 /// Tokens, as the model's host reports them; null where it reports none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, ToSchema)]
+#[schema(as = TokenUsage)]
 pub struct Usage {
     /// Of the prompt.
     #[schema(example = 1200)]

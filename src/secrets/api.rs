@@ -51,7 +51,7 @@ impl From<Listed> for SecretView {
 /// List the secrets
 ///
 /// Their names and times, by name.
-#[utoipa::path(operation_id = "list_secrets", tag = "secrets", params(PageQuery),
+#[utoipa::path(operation_id = "list_secrets", tag = "administration", params(PageQuery),
     responses((status = 200, description = "A page of secrets", body = Page<SecretView>)))]
 #[get("/secrets")]
 async fn list_secrets(
@@ -70,7 +70,7 @@ async fn list_secrets(
 ///
 /// It is encrypted at rest, used for requests to other hosts alone, and never shown again. 409 where the service was given
 /// no key to encrypt it with.
-#[utoipa::path(operation_id = "put_secret", tag = "secrets",
+#[utoipa::path(operation_id = "put_secret", tag = "administration",
     params(("name" = String, Path, description = "The secret's name", example = "weather-token")),
     request_body = NewSecret,
     responses((status = 200, description = "It was there, and is replaced", body = SecretView),
@@ -95,7 +95,7 @@ async fn put_secret(
 /// Delete a secret
 ///
 /// What names it fails from then on.
-#[utoipa::path(operation_id = "delete_secret", tag = "secrets",
+#[utoipa::path(operation_id = "delete_secret", tag = "administration",
     params(("name" = String, Path, description = "The secret's name", example = "weather-token")),
     responses((status = 204, description = "Deleted")))]
 #[delete("/secrets/{name}")]

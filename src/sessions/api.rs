@@ -15,6 +15,7 @@ use super::ops::{self, NewSession};
 use super::runner;
 use super::view::{ForgetView, PastRound, PromptView, RoundView, SessionSummary, SessionView};
 use crate::app::App;
+use crate::corpora::entry::Goal;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::http::auth::{ReadOrRetrieve, Retrieve};
@@ -60,7 +61,7 @@ struct NewSessionBody {
     fields: Option<Value>,
     /// What the session is for: a text or an object. It never changes.
     #[serde(default)]
-    #[schema(value_type = Option<Value>)]
+    #[schema(value_type = Option<Goal>)]
     goal: Option<Value>,
     /// A published version of a route: what it packs is in the session before its first prompt.
     #[serde(default)]
@@ -95,7 +96,7 @@ struct DeclarationSchema {
 }
 
 #[derive(ToSchema)]
-#[schema(as = Target)]
+#[schema(as = DeclaredFolder)]
 #[allow(dead_code, reason = "it describes JSON")]
 struct TargetSchema {
     /// The slate's name.
@@ -150,7 +151,7 @@ struct ListQuery {
 #[utoipa::path(operation_id = "create_session", tag = "sessions", params(IdempotencyKey),
     request_body(content(
         (NewSessionBody = "application/json"),
-        (NewSessionBody = "application/yaml", example = json!(YAML)))),
+        (NewSessionBody = "application/yaml"))),
     responses((status = 201, description = "Opened", body = SessionView,
      headers(("ETag" = String, description = "Changes with the session"),
              ("Location" = String, description = "Where the session is"))),
@@ -347,14 +348,3 @@ async fn delete_session(
     app.db.tenant(ctx.tenant, move |tx| ops::delete(tx, &ctx, *id, &conditions)).await?;
     Ok(HttpResponse::NoContent().finish())
 }
-
-const YAML: &str = "\
-retrieve:
-  to: { slate: Knowledge, folder: docs }
-  as: Docs
-  maxRounds: 5
-  requestMatch:
-    type: object
-    properties:
-      files: { type: array, items: { type: string } }
-";

@@ -13,6 +13,7 @@ use super::view::RoundView;
 
 /// What happened. It tells where to look and holds no contents, so that a watcher who is slow costs little.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = SessionEvent)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Happened {
     /// The service was asked to make the calls.

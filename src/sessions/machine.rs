@@ -16,6 +16,7 @@ use crate::sessions::output::DecisionKind;
 
 /// Where a session is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[schema(as = SessionStatus)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It takes rounds.
@@ -84,6 +85,7 @@ impl Status {
 
 /// What the caller is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[schema(as = NextStep)]
 #[serde(rename_all = "snake_case")]
 pub enum Next {
     /// Call the model with the prompt, and submit its output as a round.

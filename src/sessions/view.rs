@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::machine::{Next, Status};
 use super::output::{AnswerReason, DecisionKind};
+use crate::corpora::entry::Goal;
 use crate::retrieval::limits::Limits;
 use crate::retrieval::request::ModeError;
 use crate::retrieval::view::ItemView;
@@ -18,6 +19,7 @@ pub const MAX_CONTEXT: i64 = 1000;
 
 /// A session, with all that is needed to resume it.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = Session)]
 pub struct SessionView {
     /// Its id; all that a caller needs to keep.
     pub session_id: Uuid,
@@ -50,7 +52,7 @@ pub struct SessionView {
     pub fields: Value,
     /// What the session is for, as it was given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Goal>)]
     pub goal: Option<Value>,
     /// The route that it is on, as it was given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,7 +96,7 @@ impl SessionView {
 
 /// Why a session failed.
 #[derive(ToSchema)]
-#[schema(as = Failure)]
+#[schema(as = SessionFailure)]
 #[allow(dead_code, reason = "it describes JSON")]
 pub struct FailureView {
     /// To test for: what could not be packed before its first prompt (`empty_scope`, `unknown_corpus`,
@@ -115,6 +117,7 @@ pub(super) fn etag(id: Uuid, revision: i64) -> String {
 
 /// What is in context: files that are not given again in this epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = SessionContext)]
 pub struct ContextView {
     /// How many files.
     #[schema(example = 1)]
@@ -179,6 +182,7 @@ pub struct Omitted {
 
 /// What came of a round.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = Round)]
 pub struct RoundView {
     /// Its number, counted from 1.
     #[schema(example = 1)]
@@ -230,6 +234,7 @@ pub struct PastRound {
 
 /// The prompt of a session's next call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Prompt)]
 pub struct PromptView {
     /// The prompt (retrieval semantics §7.1).
     #[schema(example = "## Question\nWhat is core?\n\n## Docs\n")]
@@ -243,6 +248,7 @@ pub struct PromptView {
 
 /// What `forget` did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Forgotten)]
 pub struct ForgetView {
     /// The new context epoch.
     #[schema(example = 2)]

@@ -9,7 +9,7 @@ use super::slate::{NewSlate, Slate};
 use crate::app::App;
 use crate::error::Result;
 use crate::http::auth::{ReadOrRetrieve, Write};
-use crate::http::conditional::{self, Conditions};
+use crate::http::conditional::{self, ConditionHeaders, Conditions};
 use crate::http::json::OptionalBody;
 use crate::http::page::{self, Page, PageQuery};
 use crate::http::query::Query;
@@ -39,7 +39,7 @@ async fn list_slates(
 
 /// Get a slate
 #[utoipa::path(operation_id = "get_slate", tag = "slates",
-    params(("slate" = String, Path, description = "The slate's name", example = "Knowledge")),
+    params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"), ConditionHeaders),
     responses((status = 200, description = "The slate", body = Slate)))]
 #[get("/slates/{slate}")]
 async fn get_slate(
@@ -56,8 +56,8 @@ async fn get_slate(
 ///
 /// The body gives all settings; what it leaves out is set to its default.
 #[utoipa::path(operation_id = "put_slate", tag = "slates",
-    params(("slate" = String, Path, description = "The slate's name", example = "Knowledge")),
-    request_body = NewSlate,
+    params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"), ConditionHeaders),
+    request_body = Option<NewSlate>,
     responses((status = 200, description = "It was there", body = Slate),
               (status = 201, description = "It was made", body = Slate)))]
 #[put("/slates/{slate}")]

@@ -173,7 +173,7 @@ impl From<Settings> for SettingsBody {
 }
 
 /// Make a tenant
-#[utoipa::path(operation_id = "create_tenant", tag = "operator", params(IdempotencyKey),
+#[utoipa::path(operation_id = "create_tenant", tag = "administration", params(IdempotencyKey),
     request_body = NewTenant, responses(
     (status = 201, description = "Made", body = TenantView),
     (status = 409, description = "A tenant of this name exists, or the `Idempotency-Key` is in use")))]
@@ -191,7 +191,7 @@ async fn create_tenant(
 /// List the tenants
 ///
 /// In the order of their names.
-#[utoipa::path(operation_id = "list_tenants", tag = "operator", params(PageQuery), responses(
+#[utoipa::path(operation_id = "list_tenants", tag = "administration", params(PageQuery), responses(
     (status = 200, description = "A page of them", body = Page<TenantView>)))]
 #[get("/tenants")]
 async fn list_tenants(
@@ -206,7 +206,7 @@ async fn list_tenants(
 }
 
 /// Get a tenant
-#[utoipa::path(operation_id = "get_tenant", tag = "operator", params(("tenant" = String, Path, description = "Its name", example = "acme")), responses(
+#[utoipa::path(operation_id = "get_tenant", tag = "administration", params(("tenant" = String, Path, description = "Its name", example = "acme")), responses(
     (status = 200, description = "The tenant", body = TenantView)))]
 #[get("/tenants/{tenant}")]
 async fn get_tenant(_: Operator, app: web::Data<App>, name: web::Path<String>) -> Result<HttpResponse> {
@@ -217,7 +217,7 @@ async fn get_tenant(_: Operator, app: web::Data<App>, name: web::Path<String>) -
 /// Erase a tenant
 ///
 /// With all that it has: keys, slates, files, sessions and provenance. Nothing of it can be brought back.
-#[utoipa::path(operation_id = "delete_tenant", tag = "operator", params(("tenant" = String, Path, description = "Its name", example = "acme")), responses(
+#[utoipa::path(operation_id = "delete_tenant", tag = "administration", params(("tenant" = String, Path, description = "Its name", example = "acme")), responses(
     (status = 204, description = "Erased")))]
 #[delete("/tenants/{tenant}")]
 async fn delete_tenant(_: Operator, app: web::Data<App>, name: web::Path<String>) -> Result<HttpResponse> {
@@ -228,7 +228,7 @@ async fn delete_tenant(_: Operator, app: web::Data<App>, name: web::Path<String>
 /// Make a key of a tenant
 ///
 /// Its token is in this answer and nowhere else, ever.
-#[utoipa::path(operation_id = "create_key", tag = "operator", params(("tenant" = String, Path, description = "Its name", example = "acme"), IdempotencyKey),
+#[utoipa::path(operation_id = "create_key", tag = "administration", params(("tenant" = String, Path, description = "Its name", example = "acme"), IdempotencyKey),
     request_body = NewKeyBody, responses(
     (status = 201, description = "Made", body = CreatedKeyView)))]
 #[post("/tenants/{tenant}/keys", wrap = "from_fn(once::<Operator, DEFAULT_LIMIT>)")]
@@ -250,7 +250,7 @@ async fn create_key(
 /// List a tenant's keys
 ///
 /// In the order of their numbers, revoked ones too; never a secret.
-#[utoipa::path(operation_id = "list_keys", tag = "operator", params(("tenant" = String, Path, description = "Its name", example = "acme"), PageQuery), responses(
+#[utoipa::path(operation_id = "list_keys", tag = "administration", params(("tenant" = String, Path, description = "Its name", example = "acme"), PageQuery), responses(
     (status = 200, description = "A page of them", body = Page<KeyView>)))]
 #[get("/tenants/{tenant}/keys")]
 async fn list_keys(
@@ -268,7 +268,7 @@ async fn list_keys(
 /// Revoke a key
 ///
 /// It opens nothing from this moment on.
-#[utoipa::path(operation_id = "revoke_key", tag = "operator", params(("tenant" = String, Path, description = "Its name", example = "acme"), ("key_id" = i64, Path, description = "Its number", example = 12)), responses(
+#[utoipa::path(operation_id = "revoke_key", tag = "administration", params(("tenant" = String, Path, description = "Its name", example = "acme"), ("key_id" = i64, Path, description = "Its number", example = 12)), responses(
     (status = 204, description = "Revoked")))]
 #[delete("/tenants/{tenant}/keys/{key_id}")]
 async fn revoke_key(
@@ -283,7 +283,7 @@ async fn revoke_key(
 }
 
 /// Get the settings
-#[utoipa::path(operation_id = "get_settings", tag = "settings", params(ConditionHeaders), responses(
+#[utoipa::path(operation_id = "get_settings", tag = "administration", params(ConditionHeaders), responses(
     (status = 200, description = "The tenant's settings", body = SettingsBody,
      headers(("ETag" = String, description = "Changes with the settings")))))]
 #[get("/settings")]
@@ -299,7 +299,7 @@ async fn get_settings(
 /// Replace the settings
 ///
 /// What is left out goes back to its default.
-#[utoipa::path(operation_id = "put_settings", tag = "settings", params(ConditionHeaders), request_body = SettingsBody, responses(
+#[utoipa::path(operation_id = "put_settings", tag = "administration", params(ConditionHeaders), request_body = SettingsBody, responses(
     (status = 200, description = "The settings as they are now", body = SettingsBody,
      headers(("ETag" = String, description = "Changes with the settings")))))]
 #[put("/settings")]

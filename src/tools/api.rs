@@ -54,7 +54,7 @@ struct CapabilityView {
 /// List the capabilities
 ///
 /// All versions of those that the tenant made, by id and version.
-#[utoipa::path(operation_id = "list_capabilities", tag = "catalog", params(PageQuery),
+#[utoipa::path(operation_id = "list_capabilities", tag = "corpora", params(PageQuery),
     responses((status = 200, description = "A page of versions", body = Page<CapabilityView>)))]
 #[get("/catalog/capabilities")]
 async fn list_capabilities(
@@ -73,7 +73,7 @@ async fn list_capabilities(
 /// Get a version of a capability
 ///
 /// `slate_retrieve/1` is built in.
-#[utoipa::path(operation_id = "get_capability", tag = "catalog",
+#[utoipa::path(operation_id = "get_capability", tag = "corpora",
     params(("capability_id" = String, Path, description = "The capability's id", example = "weather"),
            ("version" = String, Path, description = "The version", example = "1"), ConditionHeaders),
     responses((status = 200, description = "The version", body = CapabilityView,
@@ -96,7 +96,7 @@ async fn get_capability(
 ///
 /// A draft may be set anew. A version that was published keeps what it says for ever: all that it can still become, with
 /// the same body otherwise, is deprecated, or published again.
-#[utoipa::path(operation_id = "put_capability", tag = "catalog",
+#[utoipa::path(operation_id = "put_capability", tag = "corpora",
     params(("capability_id" = String, Path, description = "The capability's id", example = "weather"),
            ("version" = String, Path, description = "The version", example = "1"), ConditionHeaders),
     request_body = NewCapability,
@@ -125,7 +125,7 @@ async fn put_capability(
 }
 
 #[derive(Default, Deserialize, ToSchema)]
-#[schema(as = NewToolCall, example = json!({"arguments": {"city": "Oslo"}}))]
+#[schema(as = ToolCall, example = json!({"arguments": {"city": "Oslo"}}))]
 #[serde(deny_unknown_fields)]
 struct CallBody {
     /// Members of the payload, which win over those of the goal and of earlier slots.

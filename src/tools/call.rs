@@ -47,7 +47,7 @@ impl NewCall {
 
 /// What came of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-#[schema(as = ToolCall)]
+#[schema(as = ToolResult)]
 pub struct Called {
     /// The capability.
     #[schema(example = "weather")]

@@ -19,6 +19,7 @@ const MAX_NAME: usize = 4096;
 
 /// How a capability is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = InvokeMethod)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Method {
     /// The payload is the query string: texts as they are, anything else as JSON.

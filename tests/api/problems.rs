@@ -11,7 +11,7 @@ use crate::support::Server;
 async fn paths_and_methods_that_are_not_there() {
     let server = Server::start().await;
     let key = server.tenant("acme").await;
-    for path in ["/", "/v2", "/docs/none", "/v1", "/v1/none", "/v1/settings/", "/v1//settings"] {
+    for path in ["/v2", "/docs/none", "/v1", "/v1/none", "/v1/settings/", "/v1//settings"] {
         key.get(path).await.problem(404, "not_found");
     }
     key.anonymous().get("/v1/none").await.problem(401, "unauthorized");

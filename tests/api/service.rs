@@ -89,6 +89,24 @@ async fn the_documentation_is_served() {
 }
 
 #[tokio::test]
+async fn the_root_is_a_page_for_browsers_and_an_address_for_programs() {
+    let server = Server::start().await;
+    let anyone = server.operator.anonymous();
+    let info = anyone.get("/").await.ok(200);
+    assert_eq!((&info["openapi"], &info["ready"]), (&json!("/openapi.json"), &json!(true)));
+    let browser = || anyone.get("/").header("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+    let page = browser().await.expect(200);
+    assert!(page.header("content-type").starts_with("text/html") && page.header("vary").contains("accept"));
+    assert!(page.text().contains("href=\"/docs\"") && page.text().contains("It is well"));
+    server
+        .superuser()
+        .batch_execute("update __diesel_schema_migrations set version = version || 'x'")
+        .unwrap();
+    assert!(browser().await.expect(200).text().contains("not ready"));
+    assert_eq!(anyone.get("/").await.ok(200)["ready"], false);
+}
+
+#[tokio::test]
 async fn what_has_an_entity_tag_is_not_compressed() {
     let server = Server::start().await;
     let key = server.tenant("acme").await;

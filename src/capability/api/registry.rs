@@ -36,7 +36,7 @@ pub fn configure(config: &mut ServiceConfig) {
 
 /// A registered source, in a list.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Source)]
+#[schema(as = RegisteredSource)]
 struct ListedView {
     /// Its kind.
     kind: SourceKind,
@@ -104,7 +104,7 @@ impl From<Registered<Database>> for DatabaseView {
 /// List the sources
 ///
 /// All registered APIs, then all registered databases, by name.
-#[utoipa::path(operation_id = "list_sources", tag = "sources", params(PageQuery),
+#[utoipa::path(operation_id = "list_sources", tag = "administration", params(PageQuery),
     responses((status = 200, description = "A page of sources", body = Page<ListedView>)))]
 #[get("/sources")]
 async fn list_sources(
@@ -122,7 +122,7 @@ async fn list_sources(
 /// Get an API
 ///
 /// What was registered. Secrets are named in it, and never shown.
-#[utoipa::path(operation_id = "get_api_source", tag = "sources",
+#[utoipa::path(operation_id = "get_api_source", tag = "administration",
     params(("name" = String, Path, description = "The API's name", example = "weather"), ConditionHeaders),
     responses((status = 200, description = "The API", body = ApiView,
         headers(("ETag" = String, description = "Changes with the registration")))))]
@@ -140,7 +140,7 @@ async fn get_api_source(
 ///
 /// The body gives the whole registration. Then `{api, path, query?}` and `api:<name>/<path>` are targets of `retrieve`:
 /// a GET below the base URL, with the secret that `auth` names.
-#[utoipa::path(operation_id = "put_api_source", tag = "sources",
+#[utoipa::path(operation_id = "put_api_source", tag = "administration",
     params(("name" = String, Path, description = "The API's name", example = "weather"), ConditionHeaders),
     request_body = Api,
     responses((status = 200, description = "It was there", body = ApiView),
@@ -159,7 +159,7 @@ async fn put_api_source(
 /// Take an API away
 ///
 /// Targets that name it find nothing from then on.
-#[utoipa::path(operation_id = "delete_api_source", tag = "sources",
+#[utoipa::path(operation_id = "delete_api_source", tag = "administration",
     params(("name" = String, Path, description = "The API's name", example = "weather"), ConditionHeaders),
     responses((status = 204, description = "Taken away")))]
 #[delete("/sources/apis/{name}")]
@@ -176,7 +176,7 @@ async fn delete_api_source(
 /// Get a database
 ///
 /// What was registered. Its password is named in it, and never shown.
-#[utoipa::path(operation_id = "get_database_source", tag = "sources",
+#[utoipa::path(operation_id = "get_database_source", tag = "administration",
     params(("name" = String, Path, description = "The database's name", example = "shop"), ConditionHeaders),
     responses((status = 200, description = "The database", body = DatabaseView,
         headers(("ETag" = String, description = "Changes with the registration")))))]
@@ -195,7 +195,7 @@ async fn get_database_source(
 /// The body gives the whole registration. Then `{database, table, key}`, `database:<name>/<table>/<key>` and
 /// `{database, query, params}` are targets of `retrieve`, for the tables and the queries that are registered: in a
 /// transaction that can only read, with a time limit.
-#[utoipa::path(operation_id = "put_database_source", tag = "sources",
+#[utoipa::path(operation_id = "put_database_source", tag = "administration",
     params(("name" = String, Path, description = "The database's name", example = "shop"), ConditionHeaders),
     request_body(content = Database, example = json!({
         "connection": {"host": "db.example", "dbname": "shop", "user": "reader", "password": "shop-password"},
@@ -218,7 +218,7 @@ async fn put_database_source(
 /// Take a database away
 ///
 /// Targets that name it find nothing from then on. Nothing of the database itself changes.
-#[utoipa::path(operation_id = "delete_database_source", tag = "sources",
+#[utoipa::path(operation_id = "delete_database_source", tag = "administration",
     params(("name" = String, Path, description = "The database's name", example = "shop"), ConditionHeaders),
     responses((status = 204, description = "Taken away")))]
 #[delete("/sources/databases/{name}")]

@@ -46,6 +46,7 @@ fn default_timeout() -> u32 {
 
 /// How requests authenticate, with a stored secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ApiAuth)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Auth {
     /// `Authorization: Bearer <secret>`.

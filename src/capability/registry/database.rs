@@ -68,6 +68,7 @@ fn default_port() -> u16 {
 
 /// Where a database is. The address that its host has is held to the same rules as those of other requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = DatabaseConnection)]
 #[serde(deny_unknown_fields)]
 pub struct Connection {
     /// A name or an address; never a socket's path.
@@ -119,6 +120,7 @@ impl SslMode {
 
 /// A table that is read by its key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = DatabaseTable)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
     /// Its schema.
@@ -152,6 +154,7 @@ fn default_schema() -> String {
 
 /// A query that is run with a caller's values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = DatabaseQuery)]
 #[serde(deny_unknown_fields)]
 pub struct Query {
     /// One `select`, with `$1`, `$2`, … for the parameters. It runs in a transaction that can only read.
@@ -164,6 +167,7 @@ pub struct Query {
 
 /// A parameter of a query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = QueryParam)]
 #[serde(deny_unknown_fields)]
 pub struct Param {
     /// What targets name it.
@@ -177,6 +181,7 @@ pub struct Param {
 
 /// The type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = QueryParamType)]
 #[serde(rename_all = "lowercase")]
 pub enum ParamType {
     /// `text`.

@@ -33,6 +33,7 @@ const MAX_LINES: u64 = 1_000_000;
 
 /// The answer to one line.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FileLine)]
 pub(super) struct LineView {
     /// Which line, from 1.
     #[schema(example = 1)]

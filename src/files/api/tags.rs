@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::error::{Error, FieldError, Result, pointer};
 use crate::files::ops::tagging;
 use crate::http::auth::{ReadOrRetrieve, Write};
-use crate::http::conditional::{self, Conditions};
+use crate::http::conditional::{self, ConditionHeaders, Conditions};
 use crate::http::json::Body;
 use crate::metatags::Tags;
 use crate::path::FilePath;
@@ -20,9 +20,9 @@ pub(super) fn configure(config: &mut ServiceConfig) {
 }
 
 /// Get a file's metatags
-#[utoipa::path(operation_id = "get_metatags", tag = "metatags",
+#[utoipa::path(operation_id = "get_metatags", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
-           ("path" = String, Path, description = "The file's path", example = "docs/core.md")),
+           ("path" = String, Path, description = "The file's path", example = "docs/core.md"), ConditionHeaders),
     responses((status = 200, description = "Name → value", body = Object,
                example = json!({"category": "security", "topics": ["auth"], "priority": 3}))))]
 #[get("/slates/{slate}/metatags/{path:.*}")]
@@ -41,9 +41,9 @@ async fn get_metatags(
 ///
 /// The type of each follows from its JSON value: string, string[] (`[]` included), number, boolean, and object for
 /// everything structured. A null is refused.
-#[utoipa::path(operation_id = "put_metatags", tag = "metatags",
+#[utoipa::path(operation_id = "put_metatags", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
-           ("path" = String, Path, description = "The file's path", example = "docs/core.md")),
+           ("path" = String, Path, description = "The file's path", example = "docs/core.md"), ConditionHeaders),
     request_body(content = Object, example = json!({"category": "security", "topics": ["auth"], "priority": 3})),
     responses((status = 200, description = "The metatags as they are now", body = Object,
                example = json!({"category": "security", "topics": ["auth"], "priority": 3}))))]
@@ -77,9 +77,9 @@ async fn put_metatags(
 /// Change some of a file's metatags
 ///
 /// A merge patch (RFC 7396): null removes, objects merge member by member, everything else replaces.
-#[utoipa::path(operation_id = "patch_metatags", tag = "metatags",
+#[utoipa::path(operation_id = "patch_metatags", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
-           ("path" = String, Path, description = "The file's path", example = "docs/core.md")),
+           ("path" = String, Path, description = "The file's path", example = "docs/core.md"), ConditionHeaders),
     request_body(content = Object, example = json!({"priority": 4, "draft": null})),
     responses((status = 200, description = "The metatags as they are now", body = Object,
                example = json!({"category": "security", "topics": ["auth"], "priority": 4}))))]

@@ -41,6 +41,7 @@ struct FacetQuery {
 
 /// The metatags of a folder's files.
 #[derive(Serialize, ToSchema)]
+#[schema(as = Facets)]
 struct FacetsView {
     /// The folder.
     #[schema(example = "docs")]
@@ -62,7 +63,7 @@ struct FacetsView {
 ///
 /// Names, types, how many files have them, and of texts the most frequent values; for the files of a folder, or for all
 /// below it. What may not be read is not counted.
-#[utoipa::path(operation_id = "get_facets", tag = "retrieval",
+#[utoipa::path(operation_id = "get_facets", tag = "queries",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"), FacetQuery),
     responses((status = 200, description = "A page of metatags", body = FacetsView)))]
 #[get("/slates/{slate}/facets")]

@@ -1,4 +1,4 @@
-//! A client that says what went wrong.
+//! A client that says what went wrong, also where an answer is none that the OpenAPI document tells of.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -6,6 +6,8 @@ use std::pin::Pin;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
+
+use super::contract;
 
 /// Someone with a token, or without.
 #[derive(Clone)]
@@ -90,9 +92,15 @@ impl Request {
     }
 
     async fn send(self) -> Reply {
-        let response = self.builder.send().await.unwrap();
+        let (client, request) = self.builder.build_split();
+        let request = request.unwrap();
+        let method = request.method().to_string();
+        let response = client.execute(request).await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Reply { status, headers, body: response.bytes().await.unwrap().to_vec() }
+        let path = response.url().path().to_owned();
+        let reply = Reply { status, headers, body: response.bytes().await.unwrap().to_vec() };
+        contract::check(&method, &path, &reply);
+        reply
     }
 }
 

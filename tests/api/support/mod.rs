@@ -16,6 +16,7 @@ use slatebase::http::server::{self, Running};
 
 mod client;
 pub mod cluster;
+pub mod contract;
 mod host;
 mod invariants;
 mod knowledge;
