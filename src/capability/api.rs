@@ -46,7 +46,8 @@ async fn retrieve(
 /// Fetches exactly what is cited again, and says whether it is what was cited: `verified`, `changed` (its source has other
 /// bytes now), `gone`, or `integrity_mismatch`.
 #[utoipa::path(operation_id = "resolve_citation", tag = "retrieve", request_body = ToResolve,
-    responses((status = 200, description = "What became of it", body = Resolution)))]
+    responses((status = 200, description = "What became of it", body = Resolution),
+              (status = 404, description = "There is no such file, or the key may not see it")))]
 #[post("/citations/resolve")]
 async fn resolve_citation(
     Retrieve(ctx): Retrieve,

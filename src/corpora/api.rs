@@ -59,7 +59,7 @@ struct CorpusSchema {
     #[schema(default = 5, example = 5)]
     timeout_seconds: Option<f64>,
     /// How many passages a search of a slate gives at most: 1 to 100.
-    #[schema(default = 20, example = 20)]
+    #[schema(default = 20, example = 20, minimum = 1, maximum = 100)]
     max_chunks: Option<u32>,
 }
 

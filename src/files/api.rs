@@ -58,6 +58,8 @@ pub fn configure(config: &mut ServiceConfig) {
 
 /// A file with its metatags. Exactly one of `content` and `content_base64` is given.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({"path": "docs/core.md", "content": "# Core\n", "media_type": "text/markdown",
+    "metatags": {"category": "security", "topics": ["auth"], "priority": 3}, "source_version": "git:1a2b3c4"}))]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewFile {
     /// Path from the slate's root; folders above come into being.
@@ -133,6 +135,7 @@ impl NewFile {
 
 /// What of a file to change; what is left out stays.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({"path": "docs/kernel.md", "authority": "high"}))]
 #[serde(deny_unknown_fields)]
 struct ChangeFile {
     /// Where to move it, from the slate's root; folders above come into being.
@@ -324,12 +327,19 @@ impl From<Version> for Reading {
 #[utoipa::path(operation_id = "get_file", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
            ("path" = String, Path, description = "The file's path", example = "docs/core.md"), WhichVersion, ConditionHeaders),
-    responses((status = 200, description = "The contents", content_type = "application/octet-stream", body = Vec<u8>,
-               example = json!("# Core\n")),
-              (status = 206, description = "A range of the contents", content_type = "application/octet-stream",
-               body = Vec<u8>,
-               headers(("Content-Range" = String, description = "Which bytes, of how many")),
-               example = json!("# Core\n")),
+    responses((status = 200, description = "The contents, of the file's own media type", content(
+                  (Vec<u8> = "application/octet-stream", example = json!("# Core\n")),
+                  (Vec<u8> = "*/*", example = json!("# Core\n"))),
+               headers(("Accept-Ranges" = String, description = "`bytes`"),
+                       ("Last-Modified" = String, description = "When the file last changed"),
+                       ("Slatebase-Version" = i64, description = "The version's number"))),
+              (status = 206, description = "A range of the contents", content(
+                  (Vec<u8> = "application/octet-stream", example = json!("# Core\n")),
+                  (Vec<u8> = "*/*", example = json!("# Core\n"))),
+               headers(("Accept-Ranges" = String, description = "`bytes`"),
+                       ("Content-Range" = String, description = "Which bytes, of how many"),
+                       ("Last-Modified" = String, description = "When the file last changed"),
+                       ("Slatebase-Version" = i64, description = "The version's number"))),
               (status = 410, description = "The version's bytes are no longer kept"),
               (status = 416, description = "The range lies outside of the contents",
                headers(("Content-Range" = String, description = "How many bytes there are, after `bytes */`")))))]
@@ -384,7 +394,10 @@ async fn get_file(
 #[utoipa::path(operation_id = "head_file", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
            ("path" = String, Path, description = "The file's path", example = "docs/core.md"), WhichVersion, ConditionHeaders),
-    responses((status = 200, description = "The headers of a GET"),
+    responses((status = 200, description = "The headers of a GET",
+               headers(("Accept-Ranges" = String, description = "`bytes`"),
+                       ("Last-Modified" = String, description = "When the file last changed"),
+                       ("Slatebase-Version" = i64, description = "The version's number"))),
               (status = 410, description = "The version's bytes are no longer kept")))]
 #[head("/slates/{slate}/files/{path:.*}")]
 async fn head_file(

@@ -30,8 +30,9 @@
 //!    Bodies: [`json::Body`], [`json::OptionalBody`], [`json::JsonOrYaml`], [`body::Raw`], each with a limit of its own
 //!    where 1 MiB is not right. Query strings: [`query::Query`]. Lists: [`page`]. Entity tags: [`conditional`].
 //!    A POST that changes something: [`idempotency`].
-//! 3. Give the fields of its views `#[schema(example = …)]`; examples of whole bodies are put together from them. Problem
-//!    responses, the security scheme and `ETag` parameters are added to the document by [`openapi`].
+//! 3. Give the fields of its views `#[schema(example = …)]`; examples of whole bodies are put together from them. Two
+//!    types of one name need `#[schema(as = …)]`. Problem responses, headers and the security scheme are added to the
+//!    document by [`openapi`]; a status that follows from no rule of its stands in `responses`.
 //! 4. Add `.service(rename_thing)` to the feature's `configure`, and the feature to [`configure`] below.
 //! 5. Run the tests with `SLATEBASE_WRITE_OPENAPI=1` once, to renew `openapi/openapi.json`.
 //!

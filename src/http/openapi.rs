@@ -50,7 +50,7 @@ pub fn methods(path: &str) -> String {
                        all they were shown. Times are RFC 3339 UTC, sizes are bytes. Every refusal is a problem \
                        (RFC 9457), whose `type` names its kind. Lists are paged: `next_cursor` gives the next page, as \
                        `cursor`, and is null on the last one. Of a stream (`application/x-ndjson`, `text/event-stream`) \
-                       the schema is that of one line, or of the data of one event; where a response is JSON, and a \
+                       the schema is that of one line, or of one event; where a response is JSON, and a \
                        stream only to a request that accepts `application/x-ndjson`, the member `x-ndjson` refers to \
                        the schema of its lines."
     ),

@@ -55,6 +55,7 @@ pub struct PageQuery {
     #[param(value_type = Option<u32>, minimum = 1, maximum = 1000, default = 100)]
     pub limit: Limit,
     /// The `next_cursor` of the page before; it means nothing to anyone but the service.
+    #[param(min_length = 1)]
     pub cursor: Option<String>,
 }
 

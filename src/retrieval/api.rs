@@ -51,7 +51,9 @@ pub fn configure(config: &mut ServiceConfig) {
 }
 
 #[derive(Deserialize, ToSchema)]
-#[schema(as = QueryRequest)]
+#[schema(as = QueryRequest, example = json!({"folder": "docs", "recursive": true, "limit": 100, "request": {
+    "files": ["core.md"], "metatag": {"name": "category", "contains": "security"},
+    "where": {"all": [{"tag": "priority", "gte": 3}, {"not": {"tag": "archived"}}]}}}))]
 #[serde(deny_unknown_fields)]
 struct QueryBody {
     /// The declared folder; left out, the slate's root.
@@ -82,16 +84,18 @@ struct QueryBody {
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "it documents what `request::parse` takes")]
 struct RetrievalRequest {
-    /// Paths of files, from the declared folder.
-    #[schema(example = json!(["core.md", "research/2024-report.md"]), max_items = 1000)]
+    /// Paths of files, from the declared folder. Of more than 1000 the mode is not run, and named in `errors`.
+    #[schema(example = json!(["core.md", "research/2024-report.md"]))]
     files: Option<Vec<String>>,
-    /// Paths of folders whose index is wanted; `"."` is the declared one.
-    #[schema(example = json!(["research"]), max_items = 1000)]
+    /// Paths of folders whose index is wanted; `"."` is the declared one. Of more than 1000 the mode is not run, and named
+    /// in `errors`.
+    #[schema(example = json!(["research"]))]
     subfolders: Option<Vec<String>>,
     /// Files that have a metatag.
     metatag: Option<MetatagRequest>,
-    /// Files whose name matches: `*` any sequence, `?` one character, `[abc]`, `[a-z]`, `[!abc]` one of a class.
-    #[schema(example = "faq-*", max_length = 1024)]
+    /// Files whose name matches: `*` any sequence, `?` one character, `[abc]`, `[a-z]`, `[!abc]` one of a class. One
+    /// of more than 1024 bytes is not run, and named in `errors`.
+    #[schema(example = "faq-*")]
     glob: Option<String>,
     /// Files that a filter tree holds for. A node is one of `{"all": […]}`, `{"any": […]}`, `{"not": …}`,
     /// `{"tag": name}` with any of the tests `eq`, `ne`, `in`, `contains`, `starts_with`, `gt`, `gte`, `lt`, `lte`,

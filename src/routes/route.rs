@@ -80,7 +80,9 @@ pub struct Route {
 
 /// The body of a PUT.
 #[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
-#[schema(as = NewRoute)]
+#[schema(as = NewRoute, example = json!({"status": "published", "prompt": "Answer from the policies alone.",
+    "retrieval": {"mode": "deterministic_prefetch", "scope": ["policy-engine", "product-faq"]},
+    "tools": [{"capability_id": "weather", "capability_version": "1"}]}))]
 #[serde(deny_unknown_fields)]
 pub struct NewRoute {
     /// The id; that of the path, where it is given.

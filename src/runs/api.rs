@@ -29,7 +29,8 @@ pub fn configure(config: &mut ServiceConfig) {
 }
 
 #[derive(Deserialize, ToSchema)]
-#[schema(as = NewRun)]
+#[schema(as = NewRun, example = json!({"model": {"base_url": "https://llm.example.com/v1", "name": "gpt-5",
+    "secret": "llm-key", "parameters": {"temperature": 0}}}))]
 #[serde(deny_unknown_fields)]
 struct NewRunBody {
     /// The model.
@@ -42,7 +43,7 @@ struct NewRunBody {
 struct WatchQuery {
     /// Only events after this number; `Last-Event-ID` comes before it.
     #[serde(default)]
-    #[param(minimum = 0, default = 0)]
+    #[param(value_type = Option<i64>, minimum = 0, maximum = 4294967295i64, default = 0)]
     after: Option<u32>,
 }
 
@@ -52,7 +53,7 @@ struct WatchQuery {
 #[allow(dead_code, reason = "it describes a header")]
 struct LastEventId {
     /// The `id` of the last event that was received: the stream goes on after it, on whichever server.
-    #[param(rename = "Last-Event-ID", example = "3")]
+    #[param(rename = "Last-Event-ID", example = "3", pattern = "^[0-9]{1,9}$")]
     id: Option<String>,
 }
 

@@ -140,6 +140,7 @@ struct ListQuery {
     #[param(value_type = Option<u32>, minimum = 1, maximum = 1000, default = 100)]
     limit: Limit,
     /// The `next_cursor` of the page before.
+    #[param(min_length = 1)]
     cursor: Option<String>,
 }
 

@@ -23,6 +23,8 @@ const MAX_DAYS: i32 = 36_500;
 
 /// The settings of a slate; a PUT gives all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"description": "What support answers from", "authority": "high", "retention_days": 30,
+    "metatag_types": {"category": "string", "priority": "number"}, "language": "english"}))]
 #[serde(deny_unknown_fields, default)]
 pub struct NewSlate {
     /// For people.

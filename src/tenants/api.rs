@@ -79,6 +79,7 @@ struct NewKeyBody {
     slates: Option<Vec<String>>,
     /// When it ends to open anything; left out or null, never.
     #[serde(default)]
+    #[schema(example = "2099-12-31T00:00:00Z")]
     expires_at: Option<DateTime<Utc>>,
 }
 

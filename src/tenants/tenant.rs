@@ -10,6 +10,8 @@ use crate::path::Name;
 
 /// Characters that a key's label may have.
 pub const MAX_LABEL: usize = 200;
+/// 9999-12-31T23:59:59Z, the last second that RFC 3339 can write.
+const LAST_SECOND: i64 = 253_402_300_799;
 
 /// Slates that a key may be bound to, at most.
 pub const MAX_KEY_SLATES: usize = 1000;
@@ -108,6 +110,11 @@ impl NewKey {
         }
         if expires_at.is_some_and(|end| end <= now) {
             errors.push(FieldError::new("/expires_at", "must lie in the future"));
+        }
+        // The leap second after which there are five digits is one of the year 9999.
+        let last = DateTime::from_timestamp(LAST_SECOND, 0);
+        if expires_at.is_some_and(|end| last.is_some_and(|last| end > last)) {
+            errors.push(FieldError::new("/expires_at", "must have a year of four digits; null is never"));
         }
         if !errors.is_empty() {
             return Err(crate::error::Error::invalid(errors));

@@ -120,7 +120,10 @@ impl Capability {
 
 /// The body of a PUT.
 #[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
-#[schema(as = NewCapability)]
+#[schema(as = NewCapability, example = json!({"display_name": "The weather", "status": "published",
+    "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    "output_schema": {"type": "object", "properties": {"degrees": {"type": "number"}}},
+    "invoke": {"method": "POST", "url": "https://tools.example/weather"}}))]
 #[serde(deny_unknown_fields)]
 pub struct NewCapability {
     /// The id; that of the path, where it is given.

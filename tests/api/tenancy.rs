@@ -34,7 +34,7 @@ fn operation(id: &str) -> Operation {
     let reads = &["read", "retrieve"][..];
     let request_match = json!({"type": "object", "properties": {"files": {"type": "array"}}});
     match id {
-        "get_docs" | "get_healthz" | "get_metrics" | "get_openapi" | "get_readyz" => {
+        "get_docs" | "get_healthz" | "get_metrics" | "get_openapi" | "get_readyz" | "get_service" => {
             of(Service, &[], Value::Null)
         }
         "list_tenants" | "get_tenant" | "delete_tenant" | "list_keys" | "revoke_key" => {
@@ -389,6 +389,7 @@ const CONTRACT: &[&str] = &[
     "DELETE /v1/sources/databases/{name}",
     "DELETE /v1/tenants/{tenant}",
     "DELETE /v1/tenants/{tenant}/keys/{key_id}",
+    "GET /",
     "GET /docs",
     "GET /healthz",
     "GET /metrics",

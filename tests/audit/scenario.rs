@@ -9,7 +9,15 @@ use crate::support::in_url;
 const BULK: usize = 200;
 
 pub async fn service(player: &mut Player<'_>) {
-    for id in ["get_docs", "get_healthz", "get_metrics", "get_openapi", "get_readyz", "describe_retrieve"] {
+    for id in [
+        "get_docs",
+        "get_healthz",
+        "get_metrics",
+        "get_openapi",
+        "get_readyz",
+        "get_service",
+        "describe_retrieve",
+    ] {
         player.get(id, &[]).await;
     }
 }

@@ -7,15 +7,42 @@ use super::shapes::{STREAMS, each_content};
 
 /// Adds an example to every JSON content of an operation that has none of its own.
 pub fn add(operation: &mut Value, components: &Value) {
+    let given = operation
+        .get("requestBody")
+        .and_then(|body| body["content"].as_object())
+        .is_some_and(|contents| contents.values().any(|content| content.get("example").is_some()));
     each_content(operation, &mut |media_type, content| {
-        let given = content.contains_key("example") || content.contains_key("examples");
+        let own = content.contains_key("example") || content.contains_key("examples");
         let structured =
             media_type.ends_with("json") || media_type.ends_with("yaml") || STREAMS.contains(&media_type);
-        if let (false, true, Some(schema)) = (given, structured, content.get("schema")) {
+        if let (false, true, Some(schema)) = (own, structured, content.get("schema")) {
             let example = of(schema, components);
             content.insert("example".into(), example);
         }
     });
+    // An example that was given whole may mean its nulls.
+    if !given {
+        shorten(operation);
+    }
+}
+
+/// What a request need not say is left out of its example, not null.
+fn shorten(operation: &mut Value) {
+    let Some(contents) =
+        operation.get_mut("requestBody").and_then(|body| body.get_mut("content")?.as_object_mut())
+    else {
+        return;
+    };
+    contents.values_mut().filter_map(|content| content.get_mut("example")).for_each(leave_out_nulls);
+}
+
+fn leave_out_nulls(value: &mut Value) {
+    if let Some(members) = value.as_object_mut() {
+        members.values_mut().for_each(leave_out_nulls);
+        members.retain(|_, member| {
+            !member.is_null() && member.as_object().is_none_or(|inner| !inner.is_empty())
+        });
+    }
 }
 
 /// An example of a schema, from the examples of its parts.

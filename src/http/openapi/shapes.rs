@@ -27,6 +27,11 @@ pub fn settle(document: &mut Value) {
     }
     for (_, _, operation) in operations_mut(document) {
         tell_streams_apart(operation);
+        let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten();
+        parameters.filter_map(|parameter| parameter.get_mut("schema")).for_each(never_null);
+        let body = operation.get_mut("requestBody").and_then(|body| body.get_mut("content")?.as_object_mut());
+        let contents = body.into_iter().flat_map(|contents| contents.values_mut());
+        contents.filter_map(|content| content.get_mut("schema")).for_each(never_null);
         each_content(operation, &mut |_, content| {
             if let Some(schema) = content.get_mut("schema") {
                 each_schema(schema, &mut bytes_are_binary);
@@ -236,6 +241,34 @@ fn open_free_objects(schema: &mut Map<String, Value>) {
     }
 }
 
+/// A parameter or a body may be left out, and is never null.
+fn never_null(schema: &mut Value) {
+    if let Some(kinds) = schema.get_mut("type").and_then(Value::as_array_mut) {
+        kinds.retain(|kind| kind != "null");
+        if let [kind] = kinds.as_slice() {
+            schema["type"] = kind.clone();
+        }
+    }
+    let choices = schema.get_mut("oneOf").and_then(Value::as_array_mut);
+    let other = choices.and_then(|choices| {
+        choices.retain(|choice| choice["type"] != "null");
+        <[Value; 1]>::try_from(choices.clone()).ok()
+    });
+    if let Some([other]) = other {
+        *schema = other;
+    }
+}
+
+/// An event as Server-Sent Events write it, whose data are JSON of a schema.
+fn event_of(data: Value) -> Value {
+    json!({"type": "object", "required": ["id", "event", "data"], "properties": {
+        "id": {"type": "string", "description": "Counts the session's events, from 1.", "example": "2"},
+        "event": {"type": "string", "description": "The kind.", "example": "finished"},
+        "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data,
+            "description": "What happened, as one line of JSON.",
+            "example": "{\"kind\":\"finished\",\"status\":\"answered\"}"}}})
+}
+
 /// The schema of `Vec<u8>` is an array of integers, which nothing here sends or takes.
 fn bytes_are_binary(schema: &mut Map<String, Value>) {
     let of_bytes =
@@ -250,6 +283,13 @@ fn bytes_are_binary(schema: &mut Map<String, Value>) {
 fn tell_streams_apart(operation: &mut Value) {
     for response in operation["responses"].as_object_mut().into_iter().flat_map(|all| all.values_mut()) {
         let Some(content) = response.get_mut("content").and_then(Value::as_object_mut) else { continue };
+        if let Some(events) = content.get_mut("text/event-stream") {
+            events["schema"] = event_of(events["schema"].take());
+        }
+        // Generators take the first media type that they know.
+        if let Some(any) = content.shift_remove("*/*") {
+            content.insert("*/*".into(), any);
+        }
         if content.contains_key("application/json")
             && let Some(stream) = content.shift_remove("application/x-ndjson")
         {

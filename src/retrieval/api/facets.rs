@@ -36,6 +36,7 @@ struct FacetQuery {
     limit: Limit,
     /// The `next_cursor` of the page before.
     #[serde(default)]
+    #[param(min_length = 1)]
     cursor: Option<String>,
 }
 
