@@ -157,6 +157,7 @@ async fn delete_corpus(
     Ok(HttpResponse::NoContent().finish())
 }
 
+/// A search of a corpus.
 #[derive(Default, Deserialize, ToSchema)]
 #[schema(as = SearchRequest, example = json!({"collection": "policy-engine", "goal": {"question": "Why was I charged $42?"}}))]
 #[serde(deny_unknown_fields)]

@@ -93,6 +93,8 @@ async fn delete_slate(
 }
 
 /// Get the index of a slate's root folder
+///
+/// As that of any other folder: names, and sizes in bytes.
 #[utoipa::path(operation_id = "get_root_folder", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"), PageQuery),
     responses((status = 200, description = "A page of the index", body = IndexView)))]
@@ -187,6 +189,8 @@ async fn move_folder(
 }
 
 /// Delete a folder
+///
+/// An empty one; with `recursive` all below it too, in one transaction. 409 where it is not empty.
 #[utoipa::path(operation_id = "delete_folder", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
            ("path" = String, Path, description = "The folder's path", example = "docs"), DeleteFolder),

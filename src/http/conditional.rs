@@ -49,13 +49,13 @@ pub fn json(conditions: &Preconditions, etag: &str, view: &impl Serialize) -> Re
 #[into_params(parameter_in = Header)]
 pub struct ConditionHeaders {
     /// Entity tags, of which one must be the current one, or `*` for any; else the answer is 412.
-    #[param(rename = "If-Match", example = "*", pattern = r#"^(\*|(W/)?"[^"]*"( *, *(W/)?"[^"]*")*)$"#)]
+    #[param(rename = "If-Match", example = "*", pattern = r#"^(\*|(W/)?"[^"]*"( *, *(W/)?"[^"]*")*)?$"#)]
     pub if_match: Option<String>,
     /// Entity tags, of which none may be the current one, or `*` for none at all; else a read is 304 and a write 412.
     #[param(
         rename = "If-None-Match",
         example = "\"f5.3.1.2\"",
-        pattern = r#"^(\*|(W/)?"[^"]*"( *, *(W/)?"[^"]*")*)$"#
+        pattern = r#"^(\*|(W/)?"[^"]*"( *, *(W/)?"[^"]*")*)?$"#
     )]
     pub if_none_match: Option<String>,
 }

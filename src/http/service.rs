@@ -101,6 +101,8 @@ fn page(info: &ServiceInfo) -> String {
 }
 
 /// Whether the process is alive
+///
+/// It asks nothing of the database. 200 as long as requests are taken at all.
 #[utoipa::path(operation_id = "get_healthz", tag = "service", responses(
     (status = 200, description = "It is", body = String, content_type = "text/plain", example = "ok")))]
 #[get("/healthz")]
@@ -134,6 +136,8 @@ async fn ready(app: &App) -> Result<()> {
 }
 
 /// Counts and latencies for Prometheus
+///
+/// By method, route and status; latencies in seconds. No path, tenant or key is named.
 #[utoipa::path(operation_id = "get_metrics", tag = "service", responses(
     (status = 200, description = "In the text format", body = String, content_type = "text/plain",
      example = "slatebase_http_requests_total{method=\"GET\",route=\"/healthz\",status=\"200\"} 1")))]
@@ -146,6 +150,8 @@ async fn get_metrics() -> Result<HttpResponse> {
 }
 
 /// This document
+///
+/// It is that of the version that runs, and the same for every caller.
 #[utoipa::path(operation_id = "get_openapi", tag = "service", responses(
     (status = 200, description = "OpenAPI 3.1", body = serde_json::Value, content_type = "application/json",
      example = json!({"openapi": "3.1.0"}))))]
@@ -155,6 +161,8 @@ async fn get_openapi() -> HttpResponse {
 }
 
 /// This document, to browse and to try
+///
+/// A page for a browser; `/docs` redirects to it.
 #[utoipa::path(operation_id = "get_docs", tag = "service", responses(
     (status = 200, description = "The pages, which are under `/docs/`", body = String, content_type = "text/html",
      example = "<!doctype html>"),

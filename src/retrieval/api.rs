@@ -50,6 +50,7 @@ pub fn configure(config: &mut ServiceConfig) {
     config.service(query_slate).service(facets::get_facets);
 }
 
+/// A query of a slate.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = QueryRequest, example = json!({"folder": "docs", "recursive": true, "limit": 100, "request": {
     "files": ["core.md"], "metatag": {"name": "category", "contains": "security"},
@@ -119,6 +120,7 @@ struct MetatagRequest {
     contains: Option<String>,
 }
 
+/// A page of what a query found.
 #[derive(Serialize, ToSchema)]
 struct QueryResult {
     /// In order: the files as asked, the listings as asked, then all other files by path.

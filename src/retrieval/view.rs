@@ -15,7 +15,10 @@ use crate::provenance::record::provenance_id;
 
 /// One item of a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = Item)]
+#[schema(as = Item, example = json!({"path": "core.md", "status": "fetched", "content": "# Core\n", "size": 7, "version": 3,
+    "sha256": "8dfae329d7876cd15a2c5573cd01bd6d1023eacf6e214166d05744c38762ccad", "media_type": "text/markdown",
+    "encoding": null, "matched_by": ["files", "metatag"], "citation": "slate://Knowledge/docs/core.md@3",
+    "provenance_id": "01937b2e-7c1a-7d3f-9a51-0c4f4d1e2a3b.1"}))]
 pub struct ItemView {
     /// From the declared folder; of what is no file, the text that was asked for.
     #[schema(example = "research/2024-report.md")]

@@ -62,6 +62,8 @@ async fn list_routes(
 }
 
 /// Get a version of a route
+///
+/// What it says, its status, and when it was made.
 #[utoipa::path(operation_id = "get_route", tag = "corpora",
     params(("route_id" = String, Path, description = "The route's id", example = "policy_memo"),
            ("route_version" = String, Path, description = "The version", example = "1"), ConditionHeaders),

@@ -28,6 +28,7 @@ pub fn configure(config: &mut ServiceConfig) {
     config.service(run_session).service(get_run).service(watch_session);
 }
 
+/// How a session is to be run.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = NewRun, example = json!({"model": {"base_url": "https://llm.example.com/v1", "name": "gpt-5",
     "secret": "llm-key", "parameters": {"temperature": 0}}}))]

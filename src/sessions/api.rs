@@ -45,6 +45,7 @@ pub fn configure(config: &mut ServiceConfig) {
         .service(delete_session);
 }
 
+/// A session to be opened.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = NewSession, example = json!({"retrieve": {"to": {"slate": "Knowledge", "folder": "docs"}, "as": "Docs",
     "maxRounds": 5, "requestMatch": {"type": "object", "properties": {
@@ -95,6 +96,7 @@ struct DeclarationSchema {
     limits: Option<AskedLimits>,
 }
 
+/// The slate, and the folder in it, that a session is bound to.
 #[derive(ToSchema)]
 #[schema(as = DeclaredFolder)]
 #[allow(dead_code, reason = "it describes JSON")]
@@ -107,6 +109,7 @@ struct TargetSchema {
     folder: Option<String>,
 }
 
+/// The output of one call of the model.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = NewRound, example = json!({"output": {"files": ["core.md"]}, "round": 1}))]
 #[serde(deny_unknown_fields)]
@@ -119,6 +122,7 @@ struct NewRoundBody {
     round: Option<u32>,
 }
 
+/// What is no longer in the context of the model.
 #[derive(Default, Deserialize, ToSchema)]
 #[schema(as = Forget)]
 #[serde(deny_unknown_fields)]

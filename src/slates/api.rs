@@ -38,6 +38,8 @@ async fn list_slates(
 }
 
 /// Get a slate
+///
+/// Its settings. Its files are listed by folder, below `folders`.
 #[utoipa::path(operation_id = "get_slate", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"), ConditionHeaders),
     responses((status = 200, description = "The slate", body = Slate)))]

@@ -36,6 +36,7 @@ pub fn configure(config: &mut ServiceConfig) {
         .service(put_settings);
 }
 
+/// A tenant to be made.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewTenant {
@@ -44,6 +45,7 @@ struct NewTenant {
     name: String,
 }
 
+/// A tenant.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Tenant)]
 struct TenantView {
@@ -63,6 +65,7 @@ impl From<Tenant> for TenantView {
     }
 }
 
+/// A key to be made.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = NewKey)]
 #[serde(deny_unknown_fields)]
@@ -83,6 +86,7 @@ struct NewKeyBody {
     expires_at: Option<DateTime<Utc>>,
 }
 
+/// A key, without its token.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Key)]
 struct KeyView {
@@ -120,6 +124,7 @@ impl From<Key> for KeyView {
     }
 }
 
+/// A key that was just made, with its token.
 #[derive(Serialize, ToSchema)]
 #[schema(as = CreatedKey)]
 struct CreatedKeyView {
@@ -130,6 +135,7 @@ struct CreatedKeyView {
     token: String,
 }
 
+/// The settings of a tenant; a PUT gives all of them.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Settings)]
 #[serde(deny_unknown_fields)]
@@ -174,6 +180,8 @@ impl From<Settings> for SettingsBody {
 }
 
 /// Make a tenant
+///
+/// It is empty, and has no key yet. 409 where its name is taken.
 #[utoipa::path(operation_id = "create_tenant", tag = "administration", params(IdempotencyKey),
     request_body = NewTenant, responses(
     (status = 201, description = "Made", body = TenantView),
@@ -207,6 +215,8 @@ async fn list_tenants(
 }
 
 /// Get a tenant
+///
+/// Its name, its number, and when it was made.
 #[utoipa::path(operation_id = "get_tenant", tag = "administration", params(("tenant" = String, Path, description = "Its name", example = "acme")), responses(
     (status = 200, description = "The tenant", body = TenantView)))]
 #[get("/tenants/{tenant}")]
@@ -284,6 +294,8 @@ async fn revoke_key(
 }
 
 /// Get the settings
+///
+/// What was never set has its default.
 #[utoipa::path(operation_id = "get_settings", tag = "administration", params(ConditionHeaders), responses(
     (status = 200, description = "The tenant's settings", body = SettingsBody,
      headers(("ETag" = String, description = "Changes with the settings")))))]

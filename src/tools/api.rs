@@ -124,6 +124,7 @@ async fn put_capability(
     Ok(response.insert_header((ETAG, found.etag())).json(found.view(Kind::Capability)))
 }
 
+/// A call of a tool.
 #[derive(Default, Deserialize, ToSchema)]
 #[schema(as = ToolCall, example = json!({"arguments": {"city": "Oslo"}}))]
 #[serde(deny_unknown_fields)]

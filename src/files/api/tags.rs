@@ -20,6 +20,8 @@ pub(super) fn configure(config: &mut ServiceConfig) {
 }
 
 /// Get a file's metatags
+///
+/// A flat object. A value is a text, an array of texts, a number, a boolean, or an object.
 #[utoipa::path(operation_id = "get_metatags", tag = "slates",
     params(("slate" = String, Path, description = "The slate's name", example = "Knowledge"),
            ("path" = String, Path, description = "The file's path", example = "docs/core.md"), ConditionHeaders),

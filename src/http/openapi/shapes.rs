@@ -23,7 +23,10 @@ pub fn settle(document: &mut Value) {
         name_pages(schemas);
         name_variants(schemas);
         schemas.sort_keys();
-        schemas.values_mut().for_each(|schema| each_schema(schema, &mut open_free_objects));
+        schemas.values_mut().for_each(|schema| {
+            each_schema(schema, &mut open_free_objects);
+            each_schema(schema, &mut describe_defaults);
+        });
     }
     for (_, _, operation) in operations_mut(document) {
         tell_streams_apart(operation);
@@ -267,6 +270,20 @@ fn event_of(data: Value) -> Value {
         "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data,
             "description": "What happened, as one line of JSON.",
             "example": "{\"kind\":\"finished\",\"status\":\"answered\"}"}}})
+}
+
+/// Generators take a member that has a default for one that is always there, and so must be sent: the description tells of
+/// it instead.
+fn describe_defaults(schema: &mut Map<String, Value>) {
+    let members = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for member in members.into_iter().flat_map(|members| members.values_mut()) {
+        let Some(member) = member.as_object_mut() else { continue };
+        let Some(default) = member.remove("default") else { continue };
+        let told = member.get("description").and_then(Value::as_str).unwrap_or_default();
+        let told = format!("{told} By default `{default}`.").trim_start().to_owned();
+        member.insert("description".into(), told.into());
+        member.entry("example").or_insert(default);
+    }
 }
 
 /// The schema of `Vec<u8>` is an array of integers, which nothing here sends or takes.
