@@ -50,8 +50,8 @@ pub fn check(method: &str, path: &str, reply: &Reply) {
     if OTHERS.iter().any(|other| path.starts_with(other)) {
         return;
     }
-    let what =
-        format!("{method} {path} answers {} {:.2000}", reply.status, String::from_utf8_lossy(&reply.body));
+    let start = &reply.body[..reply.body.len().min(2000)];
+    let what = format!("{method} {path} answers {} {}", reply.status, String::from_utf8_lossy(start));
     let told = match operation(method, path) {
         // A path or a method that is not there is refused, in the form of all refusals.
         None => {
