@@ -50,7 +50,7 @@ pub struct Database {
     pub volatile: bool,
     /// The age in seconds past which it does, by default a day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, example = 3600)]
+    #[schema(value_type = Option<i64>, minimum = 0, maximum = 4294967295i64, example = 3600)]
     pub max_age_seconds: Option<u32>,
 }
 
