@@ -23,7 +23,7 @@
 //! | [`outbound`] | requests to other hosts |
 //! | [`maintenance`] | shedding what nobody needs any more |
 //! | [`db`] | the doors to a connection, migrations, roles, and the embedded Postgres |
-//! | [`ctx`], [`error`], [`path`], [`item`], [`authority`], [`precondition`], [`yaml`], [`schema`], [`hex`] | plain types and functions that every feature may use |
+//! | [`ctx`], [`error`], [`path`], [`item`], [`authority`], [`precondition`], [`yaml`], [`schema`], [`given`], [`hex`] | plain types and functions that every feature may use |
 //!
 //! Features import downward only: provenance, metatags, slates, folders, files, retrieval, corpora, routes,
 //! sessions, tools, runs, lowest first. What takes more than one transaction, such as a request to another host between two, is
@@ -56,6 +56,7 @@ pub mod db;
 pub mod error;
 pub mod files;
 pub mod folders;
+pub mod given;
 pub mod hex;
 pub mod http;
 pub mod idempotency;

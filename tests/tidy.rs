@@ -39,7 +39,7 @@ const APART: &[&str] = &["tenants", "idempotency"];
 
 /// Single files of plain types and functions, which anything may import.
 const PURE_ROOTS: &[&str] =
-    &["authority", "ctx", "error", "hex", "item", "path", "precondition", "schema", "yaml"];
+    &["authority", "ctx", "error", "given", "hex", "item", "path", "precondition", "schema", "yaml"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {

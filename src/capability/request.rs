@@ -8,9 +8,14 @@ use super::extract::data::Filter;
 use super::format::Format;
 use super::target::{Locator, SourceType, locate};
 use crate::error::{Error, FieldError, Result, pointer};
+use crate::given::unsigned;
 use crate::path::Name;
 use crate::provenance::lines::LineRange;
 use crate::schema::Schema;
+
+/// All constraints.
+const CONSTRAINTS: &[&str] =
+    &["lines", "sections", "filters", "fields", "version", "schema", "max_bytes", "max_age", "slate"];
 
 /// The most line ranges, sections, filters and fields of a request, each.
 pub const MAX_PARTS: usize = 100;
@@ -262,11 +267,12 @@ impl Constrained {
         for (name, value) in &given {
             let at = pointer(BASE, name);
             match name.as_str() {
+                known if value.is_null() && CONSTRAINTS.contains(&known) => {}
                 "slate" => match value.as_str().and_then(|name| Name::parse(name).ok()) {
                     Some(name) => slate = Some(name.as_str().to_owned()),
                     None => wrong(at, "must be the name of a slate"),
                 },
-                "version" => match (value.as_str(), value.as_u64()) {
+                "version" => match (value.as_str(), unsigned(value)) {
                     (Some(text), _) if !text.is_empty() && text.len() <= MAX_TEXT => {
                         version = Some(text.to_owned())
                     }
@@ -309,22 +315,19 @@ impl Constrained {
                     Ok(schema) => wanted.schema = Some(schema),
                     Err(error) => wrong(error.pointer, &error.detail),
                 },
-                "max_bytes" => match value.as_u64().filter(|bytes| *bytes > 0) {
+                "max_bytes" => match unsigned(value).filter(|bytes| *bytes > 0) {
                     Some(bytes) => wanted.max_bytes = Some(bytes),
                     None => wrong(at, "must be a number of bytes, from 1"),
                 },
-                "max_age" => match value.as_u64().and_then(|seconds| i64::try_from(seconds).ok()) {
+                "max_age" => match unsigned(value).and_then(|seconds| i64::try_from(seconds).ok()) {
                     Some(seconds) => wanted.max_age = Some(seconds),
                     None => wrong(at, "must be a number of seconds, from 0"),
                 },
-                _ => wrong(
-                    at,
-                    "is no constraint: lines, sections, filters, fields, version, schema, max_bytes, \
-                                max_age and slate are",
-                ),
+                _ => wrong(at, &format!("is no constraint; there are {}", CONSTRAINTS.join(", "))),
             }
         }
-        let verbatim: Map<String, Value> = given.into_iter().filter(|(name, _)| name != "slate").collect();
+        let kept = given.into_iter().filter(|(name, value)| name != "slate" && !value.is_null());
+        let verbatim: Map<String, Value> = kept.collect();
         wanted.verbatim = (!verbatim.is_empty()).then_some(Value::Object(verbatim));
         Constrained { slate, version, wanted }
     }
@@ -447,6 +450,23 @@ mod tests {
         slates_that_differ: {"target": "slate://K/a", "constraints": {"slate": "L"}} => "/constraints/slate";
         a_slate_for_the_web: {"target": "http://a.test/", "constraints": {"slate": "K"}} => "/constraints/slate";
         versions_that_differ: {"target": "slate://K/a@1", "constraints": {"version": "2"}} => "/constraints/version";
+    }
+
+    #[test]
+    fn null_is_absent_and_integers_may_have_a_fraction_of_zero() {
+        let constraints = json!({"slate": null, "version": 2.0, "lines": null, "schema": null, "max_bytes": 5.0,
+            "max_age": 0.0, "filters": null});
+        let request =
+            parse(json!({"target": {"slate": "K", "path": "a", "version": null}, "source": null, "constraints": constraints}))
+                .unwrap();
+        let Locator::File(file) = &request.locator else { unreachable!() };
+        assert_eq!(file.version.as_deref(), Some("2"));
+        assert_eq!((request.wanted.max_bytes, request.wanted.max_age), (Some(5), Some(0)));
+        assert!(!request.wanted.text() && !request.wanted.data());
+        let request = parse(json!({"target": "a", "constraints": {"lines": null}})).unwrap();
+        assert_eq!(request.wanted.verbatim, None);
+        let nulls = json!({"api": "a", "path": null, "query": null, "slate": null, "version": null});
+        assert!(matches!(parse(json!({"target": nulls})).unwrap().locator, Locator::Api { .. }));
     }
 
     #[test]

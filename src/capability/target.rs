@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 
 use super::request::{Constrained, MAX_CITATION, MAX_TEXT};
 use crate::error::{FieldError, pointer};
+use crate::given::{integer, present};
 use crate::provenance::citation::Address;
 use crate::provenance::lines::LineRange;
 
@@ -120,7 +121,11 @@ pub(super) fn locate(
     const AT: &str = "/target";
     let found = match target {
         Value::String(text) => of_text(text, source, parsed),
-        Value::Object(members) => of_object(members, parsed),
+        Value::Object(members) => {
+            let members = present(members).map(|(name, value)| (name.clone(), value.clone())).collect();
+            of_object(&members, parsed)
+        }
+        Value::Null => Err(FieldError::new(AT, "is required")),
         _ => Err(FieldError::new(AT, "must be a text or an object")),
     };
     let located = found.map_err(|error| errors.push(error)).ok()?;
@@ -247,12 +252,13 @@ fn of_object(members: &Map<String, Value>, parsed: &mut Constrained) -> Result<L
     if let Some(unknown) = members.keys().find(|name| !allowed.contains(&name.as_str())) {
         return Err(wrong(unknown, "is no member of such a target"));
     }
-    let text = |member: &'static str| match members.get(member).and_then(Value::as_str) {
-        Some(text) if !text.is_empty() && text.len() <= MAX_TEXT => Ok(text.to_owned()),
+    let text = |member: &'static str| match members.get(member).map(Value::as_str) {
+        Some(Some(text)) if !text.is_empty() && text.len() <= MAX_TEXT => Ok(text.to_owned()),
+        None => Err(wrong(member, "is required")),
         _ => Err(wrong(member, "must be a text")),
     };
     let object = |member: &'static str| match members.get(member) {
-        None | Some(Value::Null) => Ok(Map::new()),
+        None => Ok(Map::new()),
         Some(Value::Object(object)) => Ok(object.clone()),
         Some(_) => Err(wrong(member, "must be an object")),
     };
@@ -273,7 +279,7 @@ fn of_object(members: &Map<String, Value>, parsed: &mut Constrained) -> Result<L
             let rows = match (members.contains_key("query"), members.contains_key("table")) {
                 (true, false) => Rows::Query { query: text("query")?, params: object("params")? },
                 (false, true) => {
-                    let key = members.get("key").and_then(scalar).filter(|key| !key.is_empty());
+                    let key = members.get("key").and_then(whole_or_scalar).filter(|key| !key.is_empty());
                     let key = key.ok_or_else(|| wrong("key", "must be a text or a number"))?;
                     Rows::Key { table: text("table")?, key }
                 }
@@ -286,12 +292,17 @@ fn of_object(members: &Map<String, Value>, parsed: &mut Constrained) -> Result<L
         }
         _ => {
             let version = match members.get("version") {
-                None | Some(Value::Null) => None,
-                Some(value) => Some(scalar(value).ok_or_else(|| wrong("version", "must be a version"))?),
+                None => None,
+                Some(value) => Some(whole_or_scalar(value).ok_or_else(|| wrong("version", "must be a version"))?),
             };
             file(parsed, Some(text("slate")?), text("path")?, version)
         }
     }
+}
+
+/// The same, an integer without a fraction of zero.
+fn whole_or_scalar(value: &Value) -> Option<String> {
+    integer(value).map(|number| number.to_string()).or_else(|| scalar(value))
 }
 
 /// A text, a number or a boolean as text.

@@ -9,6 +9,7 @@ use url::Url;
 
 use super::entry::{Id, Status, http_url, secret};
 use crate::error::{Error, FieldError, Result, pointer};
+use crate::given::{member, unsigned};
 use crate::path::{FolderPath, Name};
 
 /// The most bytes of a row, as JSON.
@@ -83,7 +84,7 @@ impl NewCorpus {
     pub fn parse(id: Id, mut document: Map<String, Value>) -> Result<NewCorpus> {
         let mut errors = Vec::new();
         let mut wrong = |at: &str, detail: &str| errors.push(FieldError::new(pointer("", at), detail));
-        if document.get("corpus_id").is_some_and(|given| given != id.as_str()) {
+        if member(&document, "corpus_id").is_some_and(|given| given != id.as_str()) {
             wrong("corpus_id", "is another id than that of the path");
         }
         OURS.iter().for_each(|member| drop(document.shift_remove(*member)));
@@ -137,7 +138,7 @@ impl NewCorpus {
         };
         let max_chunks = match document.get("max_chunks") {
             None | Some(Value::Null) => DEFAULT_CHUNKS,
-            Some(value) => match value.as_u64().filter(|most| (1..=MAX_CHUNKS as u64).contains(most)) {
+            Some(value) => match unsigned(value).filter(|most| (1..=MAX_CHUNKS as u64).contains(most)) {
                 Some(most) => most as usize,
                 None => {
                     wrong("max_chunks", &format!("must be an integer from 1 to {MAX_CHUNKS}"));

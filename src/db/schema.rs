@@ -80,6 +80,7 @@ diesel::table! {
         tags -> Jsonb,
         term_ids -> Array<Nullable<Int8>>,
         revision -> Int8,
+        of_source -> Nullable<Jsonb>,
     }
 }
 

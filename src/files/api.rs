@@ -23,7 +23,7 @@ use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::head::{FileView, Head};
 use super::ops::read;
-use super::ops::{self, Change, MAX_CONTENTS, Write as WriteFile, Written};
+use super::ops::{self, Change, MAX_CONTENTS, Tagging, Write as WriteFile, Written};
 use super::version::Version;
 use crate::app::App;
 use crate::authority::Authority;
@@ -123,6 +123,7 @@ impl NewFile {
             contents,
             media_type: self.media_type,
             tags,
+            tagging: Tagging::Whole,
             authority: self.authority,
             sensitive: self.sensitive,
             // Postgres keeps microseconds.

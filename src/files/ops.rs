@@ -7,6 +7,7 @@
 pub mod read;
 pub mod tagging;
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
@@ -26,7 +27,7 @@ use crate::path::{FilePath, FolderPath, has_spellings};
 use crate::precondition::Preconditions;
 use crate::slates::{self, Slate};
 
-pub use super::write::{MAX_CONTENTS, Write, Written};
+pub use super::write::{MAX_CONTENTS, Tagging, Write, Written};
 
 /// Writes one file.
 ///
@@ -90,6 +91,12 @@ fn write_batch(tx: &mut Tx, ctx: &Ctx, slate: &Slate, writes: Vec<Write>) -> Res
     let paths: Vec<&str> = writes.iter().map(|write| write.path.as_str()).collect();
     let mut heads = store::heads(tx, slate.id, &paths, true)?;
     let taken = store::taken(tx, slate.id, &paths)?;
+    let of_source: Vec<&str> = (writes.iter())
+        .filter(|write| write.tagging == Tagging::OfSource && write.tags.is_some())
+        .map(|write| write.path.as_str())
+        .filter(|path| heads.contains_key(*path))
+        .collect();
+    let tagged = store::tags_of_source(tx, slate.id, &of_source)?;
     let mut entries: Vec<(usize, Entry)> = Vec::with_capacity(writes.len());
     for (place, write) in writes.iter().enumerate() {
         let parent = write.path.parent();
@@ -100,7 +107,17 @@ fn write_batch(tx: &mut Tx, ctx: &Ctx, slate: &Slate, writes: Vec<Write>) -> Res
         match checked {
             Ok(folder) => {
                 let head = heads.remove(write.path.as_str());
-                entries.push((place, Entry::new(write, folder, head)));
+                let mut entry = Entry::new(write, folder, head);
+                if let (Some((before, owned)), Some(tags)) = (tagged.get(write.path.as_str()), &write.tags) {
+                    match before.with_source(tags, owned, "/metatags") {
+                        Ok(all) => entry.tags = Some(Cow::Owned(all)),
+                        Err(wrong) => {
+                            errors.insert(place, Error::invalid(wrong));
+                            continue;
+                        }
+                    }
+                }
+                entries.push((place, entry));
             }
             Err(error) => {
                 errors.insert(place, error);
@@ -219,8 +236,8 @@ fn store_entries(tx: &mut Tx, slate: &Slate, entries: &[&Entry], now: DateTime<U
     let empty = Tags::default();
     let found: Vec<_> = entries
         .iter()
-        .filter_map(|entry| match (&entry.write.tags, &entry.head) {
-            (Some(tags), _) => Some((*entry, tags)),
+        .filter_map(|entry| match (&entry.tags, &entry.head) {
+            (Some(tags), _) => Some((*entry, &**tags)),
             (None, None) => Some((*entry, &empty)),
             (None, Some(_)) => None,
         })

@@ -16,7 +16,7 @@ use crate::authority::Authority;
 use crate::db::Tx;
 use crate::db::kept::Kept;
 use crate::db::schema::files;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metatags::Tags;
 use crate::path::{FilePath, has_spellings, normal_forms};
 
@@ -411,22 +411,64 @@ pub fn put_tags(tx: &mut Tx, slate: i64, rows: &[TagRow]) -> Result<()> {
         })
         .collect();
     let tags: Vec<Value> = rows.iter().map(|row| Value::Object(row.tags.as_map().clone())).collect();
+    let of_source: Vec<Option<Value>> = rows.iter().map(|row| row.entry.of_source().map(Value::from)).collect();
+    // What a source set is no matter of the file's: it leaves the revision as it is.
     sql_query(
-        "insert into file_tags as t (tenant_id, slate_id, file_id, folder_id, name, path, hidden, tags, term_ids) \
-         select $1, $2, f.id, f.folder_id, f.name, f.path, f.hidden, new.tags, new.term_ids::bigint[] \
-         from unnest($3, $4, $5) as new (path, tags, term_ids) cross join lateral (select * from files f \
+        "insert into file_tags as t \
+             (tenant_id, slate_id, file_id, folder_id, name, path, hidden, tags, term_ids, of_source) \
+         select $1, $2, f.id, f.folder_id, f.name, f.path, f.hidden, new.tags, new.term_ids::bigint[], new.of_source \
+         from unnest($3, $4, $5, $6) as new (path, tags, term_ids, of_source) cross join lateral (select * from files f \
              where f.tenant_id = $1 and f.slate_id = $2 and f.path = new.path limit 1) as f \
          on conflict (tenant_id, folder_id, name) do update \
-            set tags = excluded.tags, term_ids = excluded.term_ids, revision = t.revision + 1 \
-            where t.tags <> excluded.tags",
+            set tags = excluded.tags, term_ids = excluded.term_ids, \
+                revision = t.revision + case when t.tags <> excluded.tags then 1 else 0 end, \
+                of_source = coalesce(excluded.of_source, t.of_source) \
+            where t.tags <> excluded.tags or t.of_source is distinct from coalesce(excluded.of_source, t.of_source)",
     )
     .bind::<BigInt, _>(tx.tenant())
     .bind::<BigInt, _>(slate)
     .bind::<Array<Text>, _>(rows.iter().map(|row| row.entry.write.path.as_str()).collect::<Vec<_>>())
     .bind::<Array<Jsonb>, _>(tags)
     .bind::<Array<Text>, _>(numbers)
+    .bind::<Array<Nullable<Jsonb>>, _>(of_source)
     .execute(tx.conn())?;
     Ok(())
+}
+
+#[derive(QueryableByName)]
+struct SourceRow {
+    #[diesel(sql_type = Text)]
+    path: String,
+    #[diesel(sql_type = Jsonb)]
+    tags: Value,
+    #[diesel(sql_type = Jsonb)]
+    of_source: Value,
+}
+
+/// The metatags of the files at these paths, by path, and the names of those that their source set. The files are held for a
+/// write.
+pub fn tags_of_source(
+    tx: &mut Tx,
+    slate: i64,
+    paths: &[&str],
+) -> Result<HashMap<String, (Tags, Vec<String>)>> {
+    if paths.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows: Vec<SourceRow> = sql_query(
+        "select t.path, t.tags, coalesce(t.of_source, '[]') as of_source from unnest($3) as asked (path) \
+         cross join lateral (select t.path, t.tags, t.of_source from file_tags t \
+             where t.tenant_id = $1 and t.slate_id = $2 and t.path = asked.path limit 1) as t",
+    )
+    .bind::<BigInt, _>(tx.tenant())
+    .bind::<BigInt, _>(slate)
+    .bind::<Array<Text>, _>(paths)
+    .load(tx.conn())?;
+    let row = |row: SourceRow| {
+        let names = serde_json::from_value(row.of_source).map_err(Error::internal)?;
+        Ok((row.path, (Tags::stored(row.tags), names)))
+    };
+    rows.into_iter().map(row).collect()
 }
 
 /// Sets a file's metatags alone.

@@ -1,5 +1,7 @@
 //! A file on its way in: what a writer says, and what that makes of the file that is there.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
@@ -16,6 +18,19 @@ pub const MAX_CONTENTS: usize = 64 * 1024 * 1024;
 /// Contents of at most so many bytes are kept in the row of the file whose head they are; two such rows fit a page.
 pub const IN_ROW: usize = 3072;
 
+/// Whose word the metatags of a write are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tagging {
+    /// The caller's, who gives all that the file is to have.
+    #[default]
+    Whole,
+    /// Those of the file's source, which owns what it sets: they are set, those that it set before and names no more are taken
+    /// away, and all others stay.
+    OfSource,
+    /// Those of the file's source, and no others stay.
+    OfSourceAlone,
+}
+
 /// A file to write. What is `None` stays as it is, or takes its default where the file is new.
 #[derive(Debug, Clone)]
 pub struct Write {
@@ -25,8 +40,10 @@ pub struct Write {
     pub contents: Bytes,
     /// Told by the name where it is not given.
     pub media_type: Option<String>,
-    /// All of its metatags.
+    /// Its metatags.
     pub tags: Option<Tags>,
+    /// Whose word they are.
+    pub tagging: Tagging,
     /// Its own authority.
     pub authority: Option<Authority>,
     /// Whether readers are kept from it.
@@ -45,6 +62,7 @@ impl Write {
             contents: contents.into(),
             media_type: None,
             tags: None,
+            tagging: Tagging::Whole,
             authority: None,
             sensitive: None,
             source_modified_at: None,
@@ -72,6 +90,8 @@ pub(super) struct Entry<'a> {
     pub media_type: String,
     pub is_text: bool,
     pub head: Option<Head>,
+    /// All metatags that it is to have; those that it has, where none are given.
+    pub tags: Option<Cow<'a, Tags>>,
     /// The version to write: its file and its number.
     pub next: Option<(i64, i64)>,
 }
@@ -85,12 +105,19 @@ impl<'a> Entry<'a> {
             .or_else(|| head.as_ref().map(|head| head.media_type.clone()))
             .unwrap_or_else(|| media_type_of(write.path.name().as_str()));
         let sha256 = Sha256::digest(&write.contents).to_vec();
-        Entry { write, folder, sha256, media_type, is_text, head, next: None }
+        let tags = write.tags.as_ref().map(Cow::Borrowed);
+        Entry { write, folder, sha256, media_type, is_text, head, tags, next: None }
     }
 
     /// The contents, where they are small enough for the row of the file.
     pub(super) fn in_row(&self) -> Option<&'a [u8]> {
         (self.write.contents.len() <= IN_ROW).then_some(&*self.write.contents)
+    }
+
+    /// The names of the metatags that its source sets, where they are those of its source.
+    pub(super) fn of_source(&self) -> Option<Vec<&'a str>> {
+        let tags = self.write.tags.as_ref().filter(|_| self.write.tagging != Tagging::Whole)?;
+        Some(tags.as_map().keys().map(String::as_str).collect())
     }
 
     /// The head whose contents these replace.

@@ -1,17 +1,24 @@
 //! JSON bodies (REST contract, "Errors"): 415 for another media type, 400 for what is no JSON, and 422 with a JSON
-//! Pointer for what is JSON of the wrong shape, unknown members included. The pointer of an unknown member names it.
+//! Pointer for what is JSON of the wrong shape, unknown members included. The pointer of an unknown or a missing member
+//! names it. A member that is null is as if it were not there, wherever it may be left out, and an integer may be written
+//! `5.0`: see [`given`](crate::given).
 
 use actix_web::dev::Payload;
 use actix_web::http::header::CONTENT_TYPE;
 use actix_web::web::Bytes;
 use actix_web::{FromRequest, HttpRequest};
 use futures_util::future::LocalBoxFuture;
-use serde::de::{DeserializeOwned, Deserializer, IgnoredAny};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
 use super::body::{DEFAULT_LIMIT, read};
 use super::json_scan;
 use crate::error::{Code, Error, Result, pointer};
+use crate::given::{Given, LeftOut, Misfit};
+
+/// How often a value is read anew without members that are null; each time those of one name are left out, or of one map.
+const MAX_READINGS: usize = 32;
 
 /// A JSON body of at most `LIMIT` bytes. Its type should `deny_unknown_fields`.
 pub struct Body<T, const LIMIT: usize = DEFAULT_LIMIT>(pub T);
@@ -84,7 +91,15 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     if !text.trim_ascii_start().starts_with('{') {
         return Err(no_object());
     }
-    typed(&mut serde_json::Deserializer::from_str(text))
+    typed(|| {
+        let mut json = serde_json::Deserializer::from_str(text);
+        serde_path_to_error::deserialize(&mut json).map_err(|error| {
+            // The pointer tells where; a line and a column of a body that no editor shows tell nobody anything.
+            let detail = error.inner().to_string();
+            let detail = detail.rsplit_once(" at line ").map_or(detail.as_str(), |(what, _)| what);
+            Error::invalid_at(pointer_to(error.path()), detail)
+        })
+    })
 }
 
 /// Reads YAML text into a type, by way of the JSON value that it stands for.
@@ -99,15 +114,15 @@ pub fn parse_yaml<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     if !value.is_object() {
         return Err(no_object());
     }
-    typed(value)
+    from_value(value)
 }
 
 /// Reads a JSON value, part of a body that was read whole, into a type.
 ///
 /// # Errors
 /// 422 with a pointer for what does not fit the type.
-pub fn from_value<T: DeserializeOwned>(value: serde_json::Value) -> Result<T> {
-    typed(value)
+pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T> {
+    typed(|| Ok(value.clone()))
 }
 
 /// Every body is an object; the members of one could otherwise be given as an array, in order.
@@ -115,16 +130,35 @@ fn no_object() -> Error {
     Error::invalid_at("", "the body must be an object")
 }
 
-fn typed<'de, T: serde::Deserialize<'de>, D>(deserializer: D) -> Result<T>
-where
-    D: Deserializer<'de, Error = serde_json::Error>,
-{
-    serde_path_to_error::deserialize(deserializer).map_err(|error| {
-        let detail = error.inner().to_string();
-        // The pointer tells where; a line and a column of a body that no editor shows tell nobody anything.
-        let detail = detail.rsplit_once(" at line ").map_or(detail.as_str(), |(what, _)| what);
-        Error::invalid_at(pointer_to(error.path()), detail)
-    })
+/// Reads the value, which can be had again and again, until no null is in the way that may be left out.
+fn typed<T: DeserializeOwned>(value: impl Fn() -> Result<Value>) -> Result<T> {
+    let left_out = LeftOut::default();
+    let mut maps: Vec<String> = Vec::new();
+    let mut readings = 1;
+    loop {
+        let last = readings == MAX_READINGS;
+        let mut value = value()?;
+        for map in &maps {
+            if let Some(Value::Object(members)) = value.pointer_mut(map) {
+                members.retain(|_, value| !value.is_null());
+            }
+        }
+        let given = Given { value, left_out: &left_out };
+        let error = match serde_path_to_error::deserialize(given) {
+            Ok(read) => return Ok(read),
+            Err(error) => error,
+        };
+        let at = pointer_to(error.path());
+        match error.into_inner() {
+            Misfit::Missing(name) => return Err(Error::invalid_at(pointer(&at, name), "is required")),
+            Misfit::Null { of: Some(of), member } if !last && left_out.add(of, &member) => {}
+            Misfit::Null { of: None, member } if !last => {
+                maps.push(at.strip_suffix(&pointer("", member)).unwrap_or(&at).to_owned());
+            }
+            other => return Err(Error::invalid_at(at, other.to_string())),
+        }
+        readings += 1;
+    }
 }
 
 fn pointer_to(path: &Path) -> String {
@@ -164,7 +198,10 @@ fn is_yaml(req: &HttpRequest) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde::Deserialize;
+    use serde_json::{Map, json};
 
     use super::*;
 
@@ -182,6 +219,18 @@ mod tests {
     #[allow(dead_code, reason = "it is only read into")]
     struct Inner {
         count: Option<u32>,
+        #[serde(default)]
+        flag: bool,
+        #[serde(default)]
+        named: BTreeMap<String, u8>,
+        #[serde(default)]
+        free: Map<String, Value>,
+        any: Option<Required>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Required {
+        value: Value,
     }
 
     fn refusal(text: &str) -> (u16, String) {
@@ -201,7 +250,13 @@ mod tests {
         more_than_one: "{\"name\":\"a\"} {}" => 400 "-";
         not_an_object: "[]" => 422 "";
         members_without_names: " [\"a\",[]]" => 422 "";
-        missing: "{}" => 422 "";
+        missing: "{}" => 422 "/name";
+        missing_as_null: r#"{"name":null}"# => 422 "/name";
+        unknown_and_null: r#"{"name":"a","foo":null}"# => 422 "/foo";
+        an_element_that_is_null: r#"{"name":"a","inner":[null]}"# => 422 "/inner/0";
+        half_an_integer: r#"{"name":"a","inner":[{"count":1.5}]}"# => 422 "/inner/0/count";
+        a_negative_integer: r#"{"name":"a","inner":[{"count":-1.0}]}"# => 422 "/inner/0/count";
+        members_without_names_within: r#"{"name":"a","inner":[[1]]}"# => 422 "/inner/0";
         wrong_type_of_member: r#"{"name":1}"# => 422 "/name";
         unknown: r#"{"name":"a","foo":1}"# => 422 "/foo";
         unknown_within: r#"{"name":"a","inner":[{},{"a/b":1}]}"# => 422 "/inner/1/a~1b";
@@ -210,6 +265,30 @@ mod tests {
         infinite: r#"{"name":"a","inner":[{"count":1e400}]}"# => 422 "/inner/0/count";
         twice: r#"{"name":"a","name":"b"}"# => 422 "/name";
         half_a_surrogate_pair: r#"{"name":"\ud800"}"# => 422 "/name";
+    }
+
+    #[test]
+    fn null_is_absent_where_a_member_may_be_left_out() {
+        let text = r#"{"name": "a", "inner": [
+            {"count": null, "flag": null, "named": null, "free": null, "any": null},
+            {"count": 5.0, "flag": true, "named": {"a": null, "b": 2.0, "c": null}, "free": {"a": null, "b": 1.0}},
+            {"flag": null, "named": {"d": null}, "any": {"value": null}}]}"#;
+        let read = parse::<Outer>(text.as_bytes()).unwrap().inner;
+        assert_eq!((read[0].count, read[0].flag, read[0].named.len(), read[0].free.len()), (None, false, 0, 0));
+        assert!(read[0].any.is_none());
+        assert_eq!((read[1].count, read[1].flag), (Some(5), true));
+        assert_eq!(read[1].named, BTreeMap::from([("b".to_owned(), 2)]));
+        assert_eq!(Value::Object(read[1].free.clone()), json!({"a": null, "b": 1.0}));
+        assert_eq!(read[2].any.as_ref().unwrap().value, Value::Null);
+        assert!(parse::<Outer>(br#"{"name": "a", "inner": null}"#).unwrap().inner.is_empty());
+        assert!(parse_yaml::<Outer>(b"name: a\ninner: ~\n").unwrap().inner.is_empty());
+    }
+
+    #[test]
+    fn readings_are_bounded() {
+        let inner: Vec<String> = (0..1000).map(|_| r#"{"named": {"a": null}}"#.into()).collect();
+        let text = format!(r#"{{"name": "a", "inner": [{}]}}"#, inner.join(","));
+        assert_eq!(parse::<Outer>(text.as_bytes()).unwrap_err().errors[0].detail, "must not be null");
     }
 
     #[test]

@@ -129,6 +129,23 @@ impl Tags {
         Tags::parse(merged, base).map(|(tags, _)| tags)
     }
 
+    /// What these metatags are once a file's source says that it has those of `source`, having set those of the names in `owned`
+    /// before: the source's own are replaced, all others stay.
+    ///
+    /// # Errors
+    /// As [`Tags::parse`], for the whole.
+    pub fn with_source(
+        &self,
+        source: &Tags,
+        owned: &[String],
+        base: &str,
+    ) -> Result<Tags, Vec<FieldError>> {
+        let mut all = self.0.clone();
+        all.retain(|name, _| !owned.contains(name));
+        all.extend(source.0.clone());
+        Tags::parse(all, base).map(|(tags, _)| tags)
+    }
+
     /// The names whose value is of another type than `types` (name → type) allows.
     pub fn check_types(&self, types: &Map<String, Value>, base: &str) -> Vec<FieldError> {
         self.0

@@ -10,11 +10,15 @@
 //!
 //! A test of a metatag that has another type than the test asks for is false, and so is one of a metatag that is not
 //! there; the `not` of it is true.
+//!
+//! A member that is null is absent. No metatag is null, though: an `eq` or `ne` of null with no other test beside it is wrong,
+//! since all files that have the metatag are not what it seems to ask for.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
 use crate::error::{FieldError, pointer};
+use crate::given::{integer, present};
 use crate::metatags::TagType;
 use crate::retrieval::glob::Glob;
 use crate::retrieval::request::MAX_CONTAINS;
@@ -136,7 +140,7 @@ impl Parser {
         if let Some(Value::String(name)) = members.get("tag") {
             return self.tag(name, members, at);
         }
-        let mut all = members.iter();
+        let mut all = present(members);
         let (Some((kind, value)), None) = (all.next(), all.next()) else {
             return self
                 .wrong(at, "must be one of `all`, `any`, `not`, `tag`, `name`, `modified` and `size`");
@@ -167,7 +171,7 @@ impl Parser {
                 }
             }),
             "size" => {
-                self.each(value, at, |parser, test, value, at| match (Order::named(test), value.as_i64()) {
+                self.each(value, at, |parser, test, value, at| match (Order::named(test), integer(value)) {
                     (Some(order), Some(bytes)) => Some(Filter::Size(order, bytes)),
                     (Some(_), None) => parser.wrong(at, "must be a whole number of bytes"),
                     (None, _) => {
@@ -201,12 +205,12 @@ impl Parser {
         at: &str,
         mut test: impl FnMut(&mut Parser, &str, &Value, &str) -> Option<Filter>,
     ) -> Option<Filter> {
-        let Some(members) = value.as_object().filter(|members| !members.is_empty()) else {
+        let Some(members) = value.as_object().filter(|members| present(members).next().is_some()) else {
             return self.wrong(at, "must be an object with at least one test");
         };
-        self.tests += members.len();
         let tests: Vec<Option<Filter>> =
-            members.iter().map(|(name, value)| test(self, name, value, &pointer(at, name))).collect();
+            present(members).map(|(name, value)| test(self, name, value, &pointer(at, name))).collect();
+        self.tests += tests.len();
         let mut tests = tests.into_iter().collect::<Option<Vec<Filter>>>()?;
         if tests.len() == 1 { tests.pop() } else { Some(Filter::All(tests)) }
     }
@@ -215,10 +219,17 @@ impl Parser {
         if name.contains('\0') {
             return self.wrong(pointer(at, "tag"), "holds U+0000, which no metatag can hold");
         }
-        let given = members.iter().filter(|(member, _)| *member != "tag");
-        self.tests += members.len().max(2) - 1;
+        let mut given = present(members).filter(|(member, _)| *member != "tag").peekable();
+        let compared = ["eq", "ne"].into_iter().find(|test| members.contains_key(*test));
+        if let (None, Some(test)) = (given.peek(), compared) {
+            return self.wrong(
+                pointer(at, test),
+                "no metatag is null; leave the test out to find the files that have the metatag",
+            );
+        }
         let tests: Vec<Option<Test>> =
             given.map(|(test, value)| self.test(test, value, &pointer(at, test))).collect();
+        self.tests += tests.len().max(1);
         Some(Filter::Tag(name.to_owned(), tests.into_iter().collect::<Option<_>>()?))
     }
 
@@ -311,6 +322,17 @@ mod tests {
     }
 
     #[test]
+    fn null_is_absent() {
+        let tree = json!({"all": [
+            {"all": null, "any": null, "not": null, "name": null, "tag": "p", "gte": 3, "eq": null, "in": null},
+            {"tag": "q", "contains": null, "has": null}, {"tag": null, "size": {"gt": 5.0, "lt": null}}],
+            "any": null, "tag": null});
+        let Filter::All(nodes) = parse(&tree, "").unwrap() else { unreachable!() };
+        assert_eq!(nodes[0], Filter::Tag("p".into(), vec![Test::Compare(Order::Gte, json!(3))]));
+        assert_eq!(nodes[1..], [Filter::Tag("q".into(), vec![]), Filter::Size(Order::Gt, 5)]);
+    }
+
+    #[test]
     fn what_is_wrong_is_named_and_all_of_it() {
         for (tree, pointers) in [
             (json!([]), vec!["/w"]),
@@ -325,6 +347,10 @@ mod tests {
                 vec!["/w/all/0/gt", "/w/all/1/eq"],
             ),
             (json!({"tag": "c", "in": ["a", {}]}), vec!["/w/in/1"]),
+            (json!({"tag": "c", "in": [null]}), vec!["/w/in/0"]),
+            (json!({"tag": "c", "ne": null, "gt": null}), vec!["/w/ne"]),
+            (json!({"size": {"gt": null}}), vec!["/w/size"]),
+            (json!({"tag": null, "all": null}), vec!["/w"]),
             (json!({"tag": "c", "matches": "x"}), vec!["/w/matches"]),
             (json!({"tag": "c", "contains": 1}), vec!["/w/contains"]),
             (json!({"name": {"glob": "["}}), vec!["/w/name/glob"]),

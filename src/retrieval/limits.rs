@@ -5,6 +5,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::error::{FieldError, pointer};
+use crate::given::integer;
 
 /// Limits as they are asked for; what is absent takes its default in a session, and is unlimited in a query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -62,7 +63,10 @@ impl AskedLimits {
                     continue;
                 }
             };
-            *slot = value.as_i64().filter(|n| (1..=max).contains(n));
+            if value.is_null() {
+                continue;
+            }
+            *slot = integer(value).filter(|n| (1..=max).contains(n));
             if slot.is_none() {
                 errors.push(FieldError::new(
                     pointer(base, name),
@@ -115,8 +119,10 @@ mod tests {
         zero: {"maxFilesPerRound": 0, "maxTotalBytes": -1} => ["/limits/maxFilesPerRound", "/limits/maxTotalBytes"];
         past_the_maximum: {"maxFilesPerRound": 1001, "maxBytesPerRound": 67108865} =>
             ["/limits/maxFilesPerRound", "/limits/maxBytesPerRound"];
-        no_integer: {"maxFilesPerRound": 1.5, "maxBytesPerRound": "1", "maxTotalBytes": null} =>
+        no_integer: {"maxFilesPerRound": 1.5, "maxBytesPerRound": "1", "maxTotalBytes": true} =>
             ["/limits/maxFilesPerRound", "/limits/maxBytesPerRound", "/limits/maxTotalBytes"];
+        null: {"maxFilesPerRound": null, "x": null} => ["/limits/x"];
+        a_fraction_of_zero: {"maxFilesPerRound": 5.0} => [""; 0];
         past_64_bits: {"maxTotalBytes": 18446744073709551615u64} => ["/limits/maxTotalBytes"];
         unknown: {"maxFiles": 1} => ["/limits/maxFiles"];
         no_object: [] => ["/limits"];

@@ -2,13 +2,14 @@
 //!
 //! Three things may be wrong with a mode, and they are kept apart because their readers differ. A wrong *shape* is
 //! refused by a query and is a mode error in a round; a passed *limit* is a mode error for both; a member that is
-//! no mode, or a mode that was not granted, is ignored and named.
+//! no mode, or a mode that was not granted, is ignored and named. A mode that is null is absent.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::error::{FieldError, pointer};
+use crate::given::member;
 use crate::item::Mode;
 use crate::retrieval::filter::{self, Filter};
 use crate::retrieval::glob::Glob;
@@ -97,7 +98,11 @@ impl Parsed {
 pub fn parse(value: &Map<String, Value>, granted: &[Mode], base: &str) -> Parsed {
     let mut parsed = Parsed::default();
     for (name, value) in value {
-        let Some(mode) = Mode::from_name(name).filter(|mode| granted.contains(mode)) else {
+        let mode = Mode::from_name(name);
+        if mode.is_some() && value.is_null() {
+            continue;
+        }
+        let Some(mode) = mode.filter(|mode| granted.contains(mode)) else {
             parsed.ignored.push(name.clone());
             continue;
         };
@@ -153,16 +158,16 @@ fn strings(value: &Value, at: &str) -> Result<Vec<String>, Wrong> {
 fn metatag(value: &Value, at: &str) -> Result<MetatagTest, Wrong> {
     let members = value.as_object().ok_or_else(|| shape(at, "must be an object"))?;
     let mut wrong = Vec::new();
-    let mut text = |member: &str| match members.get(member) {
+    let mut text = |name: &str| match member(members, name) {
         None => None,
         Some(Value::String(text)) => Some(text.clone()),
         Some(_) => {
-            wrong.push(FieldError::new(pointer(at, member), "must be a string"));
+            wrong.push(FieldError::new(pointer(at, name), "must be a string"));
             None
         }
     };
     let (name, contains) = (text("name"), text("contains"));
-    if !members.contains_key("name") {
+    if member(members, "name").is_none() {
         wrong.push(FieldError::new(pointer(at, "name"), "is required"));
     }
     let unknown = members.keys().filter(|member| !matches!(member.as_str(), "name" | "contains"));
@@ -234,6 +239,18 @@ mod tests {
     }
 
     #[test]
+    fn a_mode_that_is_null_is_absent_granted_or_not() {
+        let value = json!({"files": null, "glob": null, "subfolders": [], "x": null});
+        let parsed = parse(value.as_object().unwrap(), &[Mode::Files, Mode::Subfolders], "");
+        assert_eq!(parsed.request, Request { subfolders: Some(vec![]), ..Request::default() });
+        assert_eq!(parsed.ignored, ["x"]);
+        assert!(parsed.shape.is_empty() && parsed.errors.is_empty());
+        assert!(parse_all(json!({"files": null, "where": null})).is_empty());
+        let parsed = parse_all(json!({"metatag": {"name": "n", "contains": null}}));
+        assert_eq!(parsed.request.metatag, Some(MetatagTest { name: "n".into(), contains: None }));
+    }
+
+    #[test]
     fn empty_is_only_a_request_without_any_mode() {
         assert!(parse_all(json!({})).is_empty());
         assert!(parse_all(json!({"x": 1})).is_empty());
@@ -256,15 +273,15 @@ mod tests {
 
     shapes! {
         files_not_an_array: {"files": "core.md"} => ["/request/files"];
-        files_null: {"files": null} => ["/request/files"];
         files_entries: {"files": ["a", 1, "b", null]} => ["/request/files/1", "/request/files/3"];
         subfolders_an_object: {"subfolders": {}} => ["/request/subfolders"];
         glob_a_number: {"glob": 1} => ["/request/glob"];
         metatag_a_string: {"metatag": "x"} => ["/request/metatag"];
         metatag_without_name: {"metatag": {"contains": "x"}} => ["/request/metatag/name"];
         metatag_empty: {"metatag": {}} => ["/request/metatag/name"];
-        metatag_members: {"metatag": {"name": 1, "contains": null}} =>
+        metatag_members: {"metatag": {"name": 1, "contains": 2}} =>
             ["/request/metatag/name", "/request/metatag/contains"];
+        metatag_name_null: {"metatag": {"name": null, "contains": null}} => ["/request/metatag/name"];
         metatag_unknown: {"metatag": {"name": "x", "eq/uals": 1}} => ["/request/metatag/eq~1uals"];
     }
 

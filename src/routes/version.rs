@@ -66,11 +66,10 @@ impl fmt::Display for Version {
 impl<'de> Deserialize<'de> for Version {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Version, D::Error> {
         let wrong = |error: &dyn fmt::Display| serde::de::Error::custom(error);
-        match Value::deserialize(deserializer)? {
-            Value::String(text) => Version::parse(&text).map_err(|error| wrong(&error)),
-            Value::Number(number) if number.is_u64() => {
-                Version::parse(&number.to_string()).map_err(|error| wrong(&error))
-            }
+        let value = Value::deserialize(deserializer)?;
+        match (&value, crate::given::unsigned(&value)) {
+            (Value::String(text), _) => Version::parse(text).map_err(|error| wrong(&error)),
+            (_, Some(number)) => Version::parse(&number.to_string()).map_err(|error| wrong(&error)),
             _ => Err(wrong(&"must be a version: a text or a whole number")),
         }
     }

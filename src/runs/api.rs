@@ -101,10 +101,12 @@ async fn get_run(
 ///
 /// Server-Sent Events, of sessions that the service runs and of others: what has happened, then what happens, until the
 /// session is finished. `event` is the kind, `id` counts the session's events, `data` is one line of JSON. Comments are sent
-/// while nothing happens. A stream that was cut off goes on where it was by `Last-Event-ID`, on whichever server.
+/// while nothing happens. A stream that was cut off goes on where it was by `Last-Event-ID`, on whichever server; when all
+/// was told of a finished session, the answer is 204, upon which clients stop connecting again.
 #[utoipa::path(operation_id = "watch_session", tag = "sessions",
     params(("id" = Uuid, Path, description = "The session's id"), WatchQuery, LastEventId), responses(
-    (status = 200, description = "The events", content_type = "text/event-stream", body = Happened)))]
+    (status = 200, description = "The events", content_type = "text/event-stream", body = Happened),
+    (status = 204, description = "The session is finished, and no event comes after the one that was named")))]
 #[get("/sessions/{id}/events")]
 async fn watch_session(
     ReadOrRetrieve(ctx): ReadOrRetrieve,
@@ -118,7 +120,9 @@ async fn watch_session(
         number.ok_or_else(|| Error::new(Code::BadRequest, "Last-Event-ID must be the id of an event"))
     });
     let after = sent.transpose()?.or(query.after).unwrap_or(0);
-    let events = stream::watch(&app, ctx, *id, after.into()).await?;
+    let Some(events) = stream::watch(&app, ctx, *id, after.into()).await? else {
+        return Ok(HttpResponse::NoContent().finish());
+    };
     Ok(HttpResponse::Ok()
         .insert_header((CONTENT_TYPE, "text/event-stream"))
         .insert_header((CACHE_CONTROL, "no-cache"))

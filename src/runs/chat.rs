@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::machine::{Reason, Trouble};
 use super::model::Model;
+use crate::given::unsigned;
 use crate::tools::call::Granted;
 
 /// The most bytes that an output may have as JSON; what a client may submit.
@@ -130,7 +131,7 @@ pub fn read(body: &[u8], tools: &[String]) -> Result<Said, Trouble> {
     let wrong = |why: &str| Trouble::new(Reason::BadAnswer, format!("the model's answer {why}"));
     let mut answer: Value = serde_json::from_slice(body).map_err(|_| wrong("is no JSON"))?;
     let tokens = |name: &str| {
-        let count = answer["usage"][name].as_u64().filter(|count| *count <= MAX_TOKENS)?;
+        let count = unsigned(&answer["usage"][name]).filter(|count| *count <= MAX_TOKENS)?;
         i64::try_from(count).ok()
     };
     let (prompt_tokens, completion_tokens) = (tokens("prompt_tokens"), tokens("completion_tokens"));
@@ -167,7 +168,8 @@ fn output(mut message: Map<String, Value>, tools: &[String]) -> Result<(Value, F
     }
     let granted = |function| tools.iter().find(|id| function_name(id) == name(function));
     if let Some((id, function)) = functions.iter().find_map(|function| Some((granted(function)?, function))) {
-        return Ok((json!({"tool": id, "arguments": arguments(function)}), Form::Tool));
+        let arguments = Some(arguments(function)).filter(|arguments| !arguments.is_null());
+        return Ok((json!({"tool": id, "arguments": arguments.unwrap_or_else(|| json!({}))}), Form::Tool));
     }
     let called = functions.first().map(name);
     let content = match message.remove("content") {
@@ -227,6 +229,8 @@ mod tests {
             Ok((json!({}), Form::ToolCall));
         a_tool_of_the_route: call("city_weather", json!("{\"city\": \"Oslo\"}")) =>
             Ok((json!({"tool": "city.weather", "arguments": {"city": "Oslo"}}), Form::Tool));
+        a_tool_of_the_route_without_arguments: call("city_weather", json!("null")) =>
+            Ok((json!({"tool": "city.weather", "arguments": {}}), Form::Tool));
         a_tool_of_the_route_with_half_a_value: call("city_weather", json!("{")) =>
             Ok((json!({"tool": "city.weather", "arguments": "{"}), Form::Tool));
         a_tool_and_retrieve: json!({"tool_calls": [{"function": {"name": "city_weather", "arguments": {}}},

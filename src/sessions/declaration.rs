@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::error::{FieldError, pointer};
+use crate::given::{member, present, unsigned};
 use crate::item::Mode;
 use crate::path::FolderPath;
 use crate::retrieval::limits::{AskedLimits, Limits};
@@ -49,11 +50,11 @@ impl Declaration {
         refuse_others(members, MEMBERS, BASE, &mut errors);
 
         let mut required = |name: &str| {
-            let member = members.get(name);
-            if member.is_none() {
+            let given = member(members, name);
+            if given.is_none() {
                 errors.push(FieldError::new(pointer(BASE, name), "is required"));
             }
-            member
+            given
         };
         let (to, as_field) = (required("to"), required("as"));
         let (max_rounds, request_match) = (required("maxRounds"), required("requestMatch"));
@@ -67,7 +68,7 @@ impl Declaration {
         });
         let recursive = flag(members, "recursive", &mut errors);
         let refetch_changed = flag(members, "refetchChanged", &mut errors);
-        let limits = members.get("limits").map_or_else(AskedLimits::default, |value| {
+        let limits = member(members, "limits").map_or_else(AskedLimits::default, |value| {
             AskedLimits::parse(value, &pointer(BASE, "limits"), &mut errors)
         });
 
@@ -117,15 +118,22 @@ impl Declaration {
     /// The declaration to store: `given`, from which this one was parsed, with all its limits, so that other defaults in
     /// a later version change nothing of an open session. [`Terms`] are read from it.
     pub fn to_store(&self, given: &Value) -> Value {
-        let mut stored = given.clone();
-        stored["limits"] = json!(self.limits);
-        stored
+        let members = given.as_object().into_iter().flat_map(present);
+        let mut stored: Map<String, Value> =
+            members.map(|(name, value)| (name.clone(), value.clone())).collect();
+        if let Some(Value::Object(to)) = stored.get_mut("to") {
+            to.retain(|_, value| !value.is_null());
+        }
+        stored.insert("maxRounds".into(), self.max_rounds.into());
+        stored.insert("limits".into(), json!(self.limits));
+        stored.into()
     }
 }
 
 fn object<'a>(value: &'a Value, at: &str, errors: &mut Vec<FieldError>) -> Option<&'a Map<String, Value>> {
     if !value.is_object() {
-        errors.push(FieldError::new(at, "must be an object"));
+        let detail = if value.is_null() { "is required" } else { "must be an object" };
+        errors.push(FieldError::new(at, detail));
     }
     value.as_object()
 }
@@ -139,12 +147,13 @@ fn target(value: &Value, errors: &mut Vec<FieldError>) -> Option<(String, Folder
     let at = pointer(BASE, "to");
     let members = object(value, &at, errors)?;
     refuse_others(members, &["slate", "folder"], &at, errors);
-    let slate =
-        members.get("slate").and_then(Value::as_str).filter(|name| !name.is_empty() && !name.contains('\0'));
-    if slate.is_none() {
-        errors.push(FieldError::new(pointer(&at, "slate"), "must be the name of a slate"));
+    let slate = member(members, "slate");
+    let named = slate.and_then(Value::as_str).filter(|name| !name.is_empty() && !name.contains('\0'));
+    if named.is_none() {
+        let detail = if slate.is_none() { "is required" } else { "must be the name of a slate" };
+        errors.push(FieldError::new(pointer(&at, "slate"), detail));
     }
-    let folder = match members.get("folder") {
+    let folder = match member(members, "folder") {
         None => Some(FolderPath::root()),
         Some(value) => {
             let path = value.as_str().ok_or_else(|| "must be a string".to_owned());
@@ -152,7 +161,7 @@ fn target(value: &Value, errors: &mut Vec<FieldError>) -> Option<(String, Folder
             folder.map_err(|detail| errors.push(FieldError::new(pointer(&at, "folder"), detail))).ok()
         }
     };
-    Some((slate?.to_owned(), folder?))
+    Some((named?.to_owned(), folder?))
 }
 
 fn heading(value: &Value, errors: &mut Vec<FieldError>) -> Option<String> {
@@ -165,7 +174,7 @@ fn heading(value: &Value, errors: &mut Vec<FieldError>) -> Option<String> {
 }
 
 fn rounds(value: &Value, errors: &mut Vec<FieldError>) -> Option<u32> {
-    let rounds = value.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| (1..=MAX_ROUNDS).contains(n));
+    let rounds = unsigned(value).and_then(|n| u32::try_from(n).ok()).filter(|n| (1..=MAX_ROUNDS).contains(n));
     if rounds.is_none() {
         let detail = format!("must be an integer from 1 to {MAX_ROUNDS}");
         errors.push(FieldError::new(pointer(BASE, "maxRounds"), detail));
@@ -174,7 +183,7 @@ fn rounds(value: &Value, errors: &mut Vec<FieldError>) -> Option<u32> {
 }
 
 fn flag(members: &Map<String, Value>, name: &str, errors: &mut Vec<FieldError>) -> bool {
-    match members.get(name) {
+    match member(members, name) {
         None => false,
         Some(Value::Bool(flag)) => *flag,
         Some(_) => {
@@ -242,6 +251,23 @@ mod tests {
     }
 
     #[test]
+    fn null_is_absent_and_an_integer_may_have_a_fraction_of_zero() {
+        let mut value = with("limits", Some(json!({"maxFilesPerRound": 7.0, "maxTotalBytes": null})));
+        for member in ["recursive", "refetchChanged"] {
+            value[member] = json!(null);
+        }
+        value["to"]["folder"] = json!(null);
+        value["maxRounds"] = json!(4.0);
+        let declaration = Declaration::parse(&value).unwrap();
+        assert!(declaration.folder.is_root() && !declaration.recursive);
+        assert_eq!((declaration.max_rounds, declaration.limits.max_files_per_round), (4, 7));
+        assert_eq!(declaration.limits.max_total_bytes, 8 << 20);
+        let stored = declaration.to_store(&value);
+        assert_eq!(stored["to"], json!({"slate": "Knowledge"}));
+        assert_eq!(serde_json::from_value::<Terms>(stored).unwrap().max_rounds, 4);
+    }
+
+    #[test]
     fn options() {
         let mut value = with("limits", Some(json!({"maxFilesPerRound": 7})));
         value["recursive"] = json!(true);
@@ -267,6 +293,9 @@ mod tests {
 
     refused! {
         no_object: json!("x") => ["/retrieve"];
+        null: json!(null) => ["/retrieve"];
+        nulls: json!({"to": {"slate": null}, "as": null, "maxRounds": null, "requestMatch": null}) =>
+            ["/retrieve/as", "/retrieve/maxRounds", "/retrieve/requestMatch", "/retrieve/to/slate"];
         nothing: json!({}) => ["/retrieve/to", "/retrieve/as", "/retrieve/maxRounds", "/retrieve/requestMatch"];
         unknown: with("max/rounds", Some(json!(1))) => ["/retrieve/max~1rounds"];
         to_is_text: with("to", Some(json!("Knowledge"))) => ["/retrieve/to"];

@@ -2,6 +2,9 @@
 //!
 //! An output is any JSON value. Where it is a text, the text is a request only if the whole of it, trimmed, is one JSON
 //! value or one Markdown code fence that holds one. Prose around JSON is an answer.
+//!
+//! A mode that is null is absent. Since models whose schema makes every member required send nulls, an output that does not
+//! satisfy the schema as it came is tested once more without its members that are null.
 
 use std::borrow::Cow;
 
@@ -9,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::given::{member, without_nulls};
 use crate::schema::Schema;
 
 /// What an output is, in the words that go on the wire.
@@ -103,11 +107,13 @@ pub fn decide(output: &Value, schema: &Schema) -> Decision {
         },
         value => Cow::Borrowed(value),
     };
-    if !schema.is_valid(&candidate) {
+    if !schema.is_valid(&candidate) && !schema.is_valid(&without_nulls(&candidate)) {
         return Decision::Answer(AnswerReason::NoMatch);
     }
     match candidate.into_owned() {
-        Value::Object(members) if schema.granted.iter().any(|mode| members.contains_key(mode.as_str())) => {
+        Value::Object(members)
+            if schema.granted.iter().any(|mode| member(&members, mode.as_str()).is_some()) =>
+        {
             Decision::Retrieval(members)
         }
         _ => Decision::Answer(AnswerReason::NoGrantedMode),
@@ -180,6 +186,30 @@ mod tests {
             {"files": [], "n": 123456789012345678901234567890f64};
     }
 
+    #[test]
+    fn nulls_are_absent_where_the_schema_takes_none() {
+        let closed = json!({"type": "object", "additionalProperties": false, "properties": {
+            "files": {"type": "array", "items": {"type": "string"}}, "glob": {"type": "string"},
+            "metatag": {"type": "object", "properties": {"name": {"type": "string"}, "contains": {"type": "string"}}}}});
+        for output in [
+            json!({"files": ["a"], "glob": null}),
+            json!({"files": ["a"], "where": null}),
+            json!({"files": null, "metatag": {"name": "n", "contains": null}}),
+            json!("{\"glob\": \"*\", \"files\": null}"),
+        ] {
+            assert_eq!(decide_by(closed.clone(), output).kind(), DecisionKind::Retrieval);
+        }
+        for (output, reason) in [
+            (json!({"files": null, "glob": null}), AnswerReason::NoGrantedMode),
+            (json!({"files": [null]}), AnswerReason::NoMatch),
+        ] {
+            assert_eq!(decide_by(closed.clone(), output), Decision::Answer(reason));
+        }
+        // A schema that asks for nulls is satisfied by them.
+        let nullable = json!({"required": ["files", "glob"], "properties": {"files": {}, "glob": {"type": ["string", "null"]}}});
+        assert_eq!(decide_by(nullable, json!({"files": ["a"], "glob": null})).kind(), DecisionKind::Retrieval);
+    }
+
     macro_rules! answers {
         ($($name:ident: $schema:expr, $output:expr => $reason:ident;)*) => {
             $(#[test] fn $name() {
@@ -207,6 +237,8 @@ mod tests {
         out_of_range: lax(), "{\"files\": [1e400]}" => NotJson;
         deep: lax(), format!("{{\"files\": {}{}}}", "[".repeat(5000), "]".repeat(5000)) => NotJson;
         no_mode: lax(), json!({"answer": 42}) => NoGrantedMode;
+        nothing_but_nulls: lax(), json!({"files": null, "metatag": null}) => NoGrantedMode;
+        nothing_but_nulls_under_a_strict_schema: strict(), json!({"files": null}) => NoMatch;
         a_wrong_shape_under_a_strict_schema: strict(), json!({"files": "core.md"}) => NoMatch;
         an_undeclared_mode: lax(), json!({"glob": "*"}) => NoGrantedMode;
         no_object: lax(), json!(["files"]) => NoGrantedMode;

@@ -13,6 +13,7 @@ use crate::corpora::ops as corpora;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Code, Error, FieldError, Result};
+use crate::given::without_nulls;
 use crate::item::Mode;
 use crate::provenance::ops::NewRecord;
 use crate::provenance::received::Received;
@@ -84,6 +85,7 @@ pub fn begin(tx: &mut Tx, ctx: &Ctx, session: Uuid, id: &str, call: &NewCall) ->
     }
     let payload = payload(memory.goal.as_ref(), &memory.working, &capability.input_schema, &call.arguments);
     let schema = Schema::compile(&capability.input_schema, "").map_err(stored)?;
+    let payload = satisfying(payload, &schema);
     let mut errors: Vec<FieldError> = (schema.failures(&Value::Object(payload.clone())).into_iter())
         .map(|error| FieldError::new(format!("/arguments{}", error.pointer), error.detail))
         .collect();
@@ -114,6 +116,15 @@ pub fn begin(tx: &mut Tx, ctx: &Ctx, session: Uuid, id: &str, call: &NewCall) ->
         output_schema: capability.output_schema.clone(),
         payload,
     })))
+}
+
+/// A payload that does not satisfy the schema as it came is judged without its members that are null.
+fn satisfying(payload: Map<String, Value>, schema: &Schema) -> Map<String, Value> {
+    let payload = Value::Object(payload);
+    match if schema.is_valid(&payload) { payload } else { without_nulls(&payload) } {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
 }
 
 fn stored(wrong: FieldError) -> Error {

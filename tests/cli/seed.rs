@@ -84,6 +84,87 @@ fn what_changed_is_told_apart() {
 }
 
 #[test]
+fn the_source_owns_the_metatags_that_it_names_and_no_others() {
+    let cli = Cli::new();
+    let dir = place();
+    put(dir.path(), "told.md", "---\nowner: ada\ntopics: [a]\n---\nx");
+    put(dir.path(), "bare.md", "x");
+    put(dir.path(), "notes.txt", "x");
+    let first = cli.seed(dir.path(), &[]).expect(0);
+    assert!(first.out.contains("Markdown without front matter: 1\n"), "{first:#?}");
+    for path in ["told.md", "bare.md", "notes.txt"] {
+        cli.patch_tags(path, json!({"reviewed": true}));
+    }
+    // What was set over the API stays, and nothing is written.
+    let again = cli.seed(dir.path(), &[]).expect(0);
+    assert!(again.out.contains("3 unchanged"), "{again:#?}");
+    assert_eq!(cli.tags("told.md"), json!({"owner": "ada", "topics": ["a"], "reviewed": true}));
+    assert_eq!(cli.tags("bare.md"), json!({"reviewed": true}));
+    assert_eq!(cli.tags("notes.txt"), json!({"reviewed": true}));
+
+    // What the source names is the source's: it is set again, and goes when it is named no more.
+    cli.patch_tags("told.md", json!({"owner": "bob", "topics": null}));
+    let back = cli.seed(dir.path(), &[]).expect(0);
+    assert!(back.out.contains("1 with other metatags or settings, 2 unchanged"), "{back:#?}");
+    assert_eq!(cli.tags("told.md"), json!({"owner": "ada", "topics": ["a"], "reviewed": true}));
+    put(dir.path(), "told.md", "---\nowner: eve\n---\nx");
+    cli.seed(dir.path(), &[]).expect(0);
+    assert_eq!(cli.tags("told.md"), json!({"owner": "eve", "reviewed": true}));
+    put(dir.path(), "told.md", "---\nowner: [\n---\nx");
+    cli.seed(dir.path(), &[]).expect(1);
+    assert_eq!(cli.tags("told.md"), json!({"owner": "eve", "reviewed": true}));
+    put(dir.path(), "told.md", "x");
+    cli.seed(dir.path(), &[]).expect(0);
+    assert_eq!(cli.tags("told.md"), json!({"reviewed": true}));
+    // A name that was set over the API first is the source's from when it names it.
+    put(dir.path(), "bare.md", "---\nreviewed: false\n---\nx");
+    cli.seed(dir.path(), &[]).expect(0);
+    assert_eq!(cli.tags("bare.md"), json!({"reviewed": false}));
+    put(dir.path(), "bare.md", "x");
+    cli.seed(dir.path(), &[]).expect(0);
+    assert_eq!(cli.tags("bare.md"), json!({}));
+}
+
+#[test]
+fn a_manifest_owns_what_it_gives() {
+    let cli = Cli::new();
+    let dir = place();
+    let manifest = dir.path().join("manifest.yaml");
+    let write = |metatags: &str| {
+        fs::write(&manifest, format!("files: [{{path: logo.svg, content: x{metatags}}}]")).unwrap();
+        cli.seed(&manifest, &[]).expect(0)
+    };
+    write(", metatags: {kind: logo, size: 3}");
+    cli.patch_tags("logo.svg", json!({"reviewed": true}));
+    assert!(write(", metatags: {kind: logo, size: 3}").out.contains("1 unchanged"));
+    write(", metatags: {kind: mark}");
+    assert_eq!(cli.tags("logo.svg"), json!({"kind": "mark", "reviewed": true}));
+    write("");
+    assert_eq!(cli.tags("logo.svg"), json!({"reviewed": true}));
+}
+
+#[test]
+fn on_request_no_metatags_stay_but_those_of_the_source() {
+    let cli = Cli::new();
+    let dir = place();
+    put(dir.path(), "told.md", "---\nowner: ada\n---\nx");
+    put(dir.path(), "bare.md", "x");
+    put(dir.path(), "notes.txt", "x");
+    cli.seed(dir.path(), &[]).expect(0);
+    for path in ["told.md", "bare.md", "notes.txt"] {
+        cli.patch_tags(path, json!({"reviewed": true}));
+    }
+    cli.seed(dir.path(), &["--replace-metatags"]).expect(0);
+    assert_eq!(cli.tags("told.md"), json!({"owner": "ada"}));
+    assert_eq!(cli.tags("bare.md"), json!({}));
+    assert_eq!(cli.tags("notes.txt"), json!({"reviewed": true}));
+    // They are the source's as ever.
+    put(dir.path(), "told.md", "---\n---\nx");
+    cli.seed(dir.path(), &[]).expect(0);
+    assert_eq!(cli.tags("told.md"), json!({}));
+}
+
+#[test]
 fn settings_make_the_slate_and_keep_what_they_do_not_name() {
     let cli = Cli::new();
     let dir = place();

@@ -133,6 +133,17 @@ impl Cli {
         found.unwrap_or_else(|error| panic!("{}: {error}", path.as_str()))
     }
 
+    /// Changes metatags as a PATCH over the API does.
+    pub fn patch_tags(&self, path: &str, patch: Value) {
+        let (tenant, ctx) = self.acme();
+        let path = FilePath::parse(path).unwrap();
+        let patch = patch.as_object().unwrap();
+        let patched = self.db.tenant_blocking(tenant, |tx| {
+            files::tagging::set(tx, &ctx, "S", &path, |_, tags| Ok(tags.merge(patch.clone(), "").unwrap()))
+        });
+        patched.unwrap();
+    }
+
     pub fn tags(&self, path: &str) -> Value {
         self.file(path).2
     }

@@ -294,7 +294,7 @@ impl Query {
                     .filter(|text| !text.contains('\0'))
                     .map(|text| ParamValue::Text(Some(text.to_owned()))),
                 ParamType::Integer if null => Some(ParamValue::Integer(None)),
-                ParamType::Integer => value.as_i64().map(|n| ParamValue::Integer(Some(n))),
+                ParamType::Integer => crate::given::integer(value).map(|n| ParamValue::Integer(Some(n))),
                 ParamType::Number if null => Some(ParamValue::Number(None)),
                 ParamType::Number => value.as_f64().map(|n| ParamValue::Number(Some(n))),
                 ParamType::Boolean if null => Some(ParamValue::Boolean(None)),

@@ -17,7 +17,7 @@ use crate::corpora::entry::{Id, Status};
 use crate::ctx::{Ctx, Scope, TenantId};
 use crate::db::Db;
 use crate::error::Code;
-use crate::files::ops::Write;
+use crate::files::ops::{Tagging, Write};
 use crate::metatags::Tags;
 use crate::path::FilePath;
 use crate::precondition::Preconditions;
@@ -172,6 +172,7 @@ fn to_write(file: Generated) -> anyhow::Result<Write> {
         contents: file.contents.into(),
         media_type: None,
         tags: Some(tags),
+        tagging: Tagging::Whole,
         authority: None,
         sensitive: None,
         source_modified_at: None,

@@ -28,6 +28,7 @@ pub fn load(db: &Db, tenant: &str) -> anyhow::Result<String> {
             slate: slate.clone(),
             settings_file: SETTINGS_FILE.into(),
             prune: false,
+            replace_metatags: false,
             dry_run: false,
         };
         let mut heard = Heard::default();

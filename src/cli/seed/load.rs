@@ -3,8 +3,9 @@
 //! - Idempotent: contents and settings that are there already write nothing, so a second run writes nothing.
 //! - A problem of one file is told to the caller and counted, and the rest go on. A metatag that is refused leaves its
 //!   file's others; broken front matter leaves the metatags as they were. The contents are stored all the same.
-//! - Metatags are set where the source has something to say about them: for Markdown, whose front matter is the truth,
-//!   and where a manifest gives some. Other files keep those that were set through the API.
+//! - The source owns the metatags that it names, in the front matter of Markdown or in a manifest: they are set, whatever they
+//!   are by now, and one that it named in a former run and names no more is taken away. All others were set through the API,
+//!   and stay, unless the source is to replace all.
 //! - A new version whose contents are those of the commit that is checked out is named by it. Contents that are there
 //!   already keep the name that they came with, so a later commit makes no versions of unchanged files.
 
@@ -25,7 +26,7 @@ use crate::cli::now;
 use crate::ctx::{Ctx, TenantId};
 use crate::db::{Db, Tx};
 use crate::error::{Code, Error, Result};
-use crate::files::ops::{MAX_CONTENTS, Write, Written};
+use crate::files::ops::{MAX_CONTENTS, Tagging, Write, Written};
 use crate::metatags::Tags;
 use crate::path::{FilePath, FolderPath};
 use crate::precondition::Preconditions;
@@ -48,6 +49,8 @@ pub struct Target {
     pub settings_file: String,
     /// Whether files that the plan does not have are deleted.
     pub prune: bool,
+    /// Whether no metatags stay but those of the source, on files of which it has something to say.
+    pub replace_metatags: bool,
     /// Whether all is undone again, so that only the counts are left.
     pub dry_run: bool,
 }
@@ -77,6 +80,8 @@ pub struct Summary {
     pub pruned: usize,
     /// Problems, which a file can have several of.
     pub problems: usize,
+    /// Markdown that has no front matter.
+    pub bare: usize,
     /// In how many files a metatag of this name is null, and so was not set.
     pub nulls: BTreeMap<String, usize>,
 }
@@ -217,8 +222,14 @@ impl Loader<'_> {
         if let Some(problem) = &document.problem {
             self.problem(problem);
         }
+        self.summary.bare += usize::from(document.bare);
         let told = file.is_markdown() && document.problem.is_none() || !file.metatags.is_empty();
-        let tags = told.then(|| self.tags(file, &document, types));
+        let (tagging, set) = match self.target.replace_metatags {
+            true => (Tagging::OfSourceAlone, told),
+            // What cannot be read says nothing; a file about which nothing is said may have had something said before.
+            false => (Tagging::OfSource, document.problem.is_none() || told),
+        };
+        let tags = set.then(|| self.tags(file, &document, types));
         let on_disk = match &file.source {
             Source::Disk(at) => Some(at),
             Source::Text(_) => None,
@@ -231,6 +242,7 @@ impl Loader<'_> {
         let write = Write {
             media_type: file.media_type.clone(),
             tags,
+            tagging,
             authority: file.authority,
             sensitive: file.sensitive,
             source_modified_at: file.source_modified_at.or_else(|| on_disk.and_then(|at| modified_at(at))),

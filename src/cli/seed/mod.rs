@@ -35,7 +35,8 @@ use load::{Summary, Target};
 /// Each file is stored under its path, byte for byte; the front matter of Markdown (YAML between ---, TOML between +++)
 /// becomes its metatags. The tenant and the slate are made if they are not there. A slate.yaml in the directory gives
 /// the slate's settings. Files that are there already write nothing, so this can run again and again, also while a
-/// server runs. A bad file is reported with its line and the rest go on; the exit status is then 1.
+/// server runs. Metatags that the source named in an earlier run and names no more are taken away; those that were set
+/// over the API stay. A bad file is reported with its line and the rest go on; the exit status is then 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -72,6 +73,10 @@ pub struct Args {
     /// Delete from the slate what the source does not have (any more)
     #[arg(long, env = "SLATEBASE_PRUNE", value_parser = FalseyValueParser::new())]
     prune: bool,
+    /// Take away metatags that the source does not name, also those that were set over the API, on Markdown and where a
+    /// manifest gives metatags
+    #[arg(long, env = "SLATEBASE_REPLACE_METATAGS", value_parser = FalseyValueParser::new())]
+    replace_metatags: bool,
     /// Write nothing; only tell what would be done
     #[arg(long, env = "SLATEBASE_DRY_RUN", value_parser = FalseyValueParser::new())]
     dry_run: bool,
@@ -106,6 +111,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         slate,
         settings_file: if manifest { file_name(&args.source) } else { walk::SETTINGS_FILE.into() },
         prune,
+        replace_metatags: args.replace_metatags,
         dry_run: args.dry_run,
     };
     let summary = load::load(&database.db, &target, &plan, commit.as_ref(), &mut console).map_err(told)?;
@@ -131,7 +137,10 @@ pub fn tenant(db: &Db, name: &TenantName, dry_run: bool) -> Result<Option<Tenant
 
 fn tell(summary: &Summary, target: &Target, tenant: &TenantName) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let Summary { new, versions, updated, unchanged, pruned, problems, nulls } = summary;
+    let Summary { new, versions, updated, unchanged, pruned, problems, bare, nulls } = summary;
+    if *bare > 0 {
+        writeln!(out, "Markdown without front matter: {bare}")?;
+    }
     if !nulls.is_empty() {
         let names: Vec<_> = nulls.iter().map(|(name, files)| format!("{name:?} in {files}")).collect();
         writeln!(out, "null metatags, which are not set: {}", names.join(", "))?;

@@ -65,6 +65,8 @@ pub struct Document {
     pub metatags: Map<String, Value>,
     /// The names of metatags whose value is null, in byte order. They are not set.
     pub nulls: Vec<String>,
+    /// Whether it is Markdown without front matter.
+    pub bare: bool,
     /// Broken front matter. The contents are to be stored all the same.
     pub problem: Option<Problem>,
     front_matter: FrontMatter,
@@ -124,7 +126,10 @@ impl SeedFile {
         let mut document = Document { contents, ..Document::default() };
         if self.is_markdown() {
             match front_matter::read(&document.contents) {
-                Ok(found) => document.front_matter = found.unwrap_or_default(),
+                Ok(found) => {
+                    document.bare = found.is_none();
+                    document.front_matter = found.unwrap_or_default();
+                }
                 Err(error) => {
                     document.problem = Some(Problem::new(self.path.as_str(), Some(error.line), error.detail));
                 }

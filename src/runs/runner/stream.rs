@@ -24,8 +24,11 @@ const PAGE: i64 = 100;
 /// How often a line is sent while nothing happens, so that who is in between sees a connection that lives; the database is
 /// looked at then too, should a notification have been lost.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// What a stream begins with: how long to wait, in milliseconds, before connecting again.
-const OPENING: &str = "retry: 1000\n\n";
+/// Part of the first event: how long to wait, in milliseconds, before connecting again. In a block of its own it would be an
+/// empty event to some clients, and so would a comment: [`IDLE`] is a line without a block.
+const RETRY: &str = "retry: 1000\n\n";
+/// What is sent while nothing happens.
+const IDLE: &str = ": nothing yet\n";
 
 struct Watched {
     app: App,
@@ -38,7 +41,7 @@ struct Watched {
 }
 
 /// The events after number `after`, written as Server-Sent Events. It ends when the session is finished and all is told,
-/// when the key opens nothing any more, and when the server stops.
+/// when the key opens nothing any more, and when the server stops. None where nothing will ever follow.
 ///
 /// # Errors
 /// [`Code::NotFound`](crate::error::Code::NotFound).
@@ -47,20 +50,25 @@ pub async fn watch(
     ctx: Ctx,
     session: Uuid,
     after: i64,
-) -> Result<impl Stream<Item = Result<Bytes, Infallible>> + use<>> {
+) -> Result<Option<impl Stream<Item = Result<Bytes, Infallible>> + use<>>> {
     // Before the first look, so that nothing comes between the two.
     let changes = app.db.listener(&topic(ctx.tenant, session));
     let stopping = app.stopping.subscribe();
     let mut watched = Watched { app: app.clone(), ctx, session, after, changes, stopping, page: None };
-    watched.page = Some(watched.look().await?);
-    Ok(unfold(Some((watched, OPENING.to_owned())), step))
+    let (events, finished) = watched.look().await?;
+    if events.is_empty() && finished {
+        return Ok(None);
+    }
+    watched.page = Some((events, finished));
+    Ok(Some(unfold(Some((watched, true)), step)))
 }
 
-/// What is sent next; nothing once the stream has ended.
+/// What is sent next; nothing once the stream has ended. The flag tells whether no event was sent yet.
 async fn step(
-    state: Option<(Watched, String)>,
-) -> Option<(Result<Bytes, Infallible>, Option<(Watched, String)>)> {
-    let (mut watched, mut text) = state?;
+    state: Option<(Watched, bool)>,
+) -> Option<(Result<Bytes, Infallible>, Option<(Watched, bool)>)> {
+    let (mut watched, mut first) = state?;
+    let mut text = String::new();
     loop {
         let page = match watched.page.take() {
             Some(page) => page,
@@ -70,18 +78,24 @@ async fn step(
         let (events, finished) = page;
         watched.after = events.last().map_or(watched.after, |event| event.number);
         let more = !events.is_empty();
-        events.iter().for_each(|event| text.push_str(&event.to_sse()));
+        for event in &events {
+            text.push_str(&event.to_sse());
+            if std::mem::take(&mut first) {
+                text.truncate(text.len() - 1);
+                text.push_str(RETRY);
+            }
+        }
         if finished || *watched.stopping.borrow() {
             return (!text.is_empty()).then(|| (Ok(text.into()), None));
         }
         if !text.is_empty() {
-            return Some((Ok(text.into()), Some((watched, String::new()))));
+            return Some((Ok(text.into()), Some((watched, first))));
         }
         if !more {
             tokio::select! {
                 changed = watched.changes.changed() => changed.ok()?,
                 _ = watched.stopping.changed() => {}
-                () = tokio::time::sleep(HEARTBEAT) => text.push_str(": nothing yet\n\n"),
+                () = tokio::time::sleep(HEARTBEAT) => text.push_str(IDLE),
             }
         }
     }

@@ -47,7 +47,17 @@ async fn a_client_that_was_cut_off_goes_on_at_another_server() {
             "items": {"fetched": 1, "not_found": 1}, "truncated": false})
     );
     assert_eq!(all[4].2, json!({"kind": "finished", "status": "answered"}));
-    for (sent, left) in [("0", 5), ("2", 3), ("5", 0), ("99", 0)] {
+    for reply in [&here, &over_there] {
+        // Every block is an event, and the first tells how soon to connect again.
+        let blocks: Vec<&str> = reply.text().split_terminator("\n\n").collect();
+        assert!(blocks.iter().all(|block| block.contains("\ndata: ")), "{blocks:?}");
+        assert!(blocks[0].ends_with("\nretry: 1000") && !blocks[1].contains("retry"), "{blocks:?}");
+    }
+    for sent in ["5", "99"] {
+        assert_eq!(there.get(&path).header("Last-Event-ID", sent).await.expect(204).text(), "");
+        acme.get(&format!("{path}?after={sent}")).await.expect(204);
+    }
+    for (sent, left) in [("0", 5), ("2", 3)] {
         let rest = there.get(&path).header("Last-Event-ID", sent).await.expect(200);
         assert_eq!(events(rest.text()), all[5 - left..], "after {sent}");
         let rest = acme.get(&format!("{path}?after={sent}")).await.expect(200);

@@ -1,0 +1,3 @@
+set local lock_timeout = '10s';
+
+alter table file_tags drop column of_source;
