@@ -29,6 +29,10 @@ pub struct App {
     pub runs: RunsConfig,
     /// True once the server is stopping: what would go on for long, such as a stream of events, ends by itself.
     pub stopping: watch::Sender<bool>,
+    /// Whether fixed tokens open the keys that they were given to.
+    pub fixed_tokens: bool,
+    /// Where others reach the service.
+    pub public_url: Option<url::Url>,
     /// SHA-256 of the operator token; `None` closes the operator's routes.
     pub operator_token: Option<[u8; 32]>,
 }
@@ -48,6 +52,8 @@ impl App {
             archives: ArchiveConfig::default(),
             runs: RunsConfig::NONE,
             stopping: watch::Sender::new(false),
+            fixed_tokens: false,
+            public_url: None,
             operator_token: None,
         })
     }
@@ -66,6 +72,8 @@ impl App {
             archives: config.archives,
             runs: config.runs,
             stopping: watch::Sender::new(false),
+            fixed_tokens: config.fixed_tokens,
+            public_url: config.public_url.clone(),
             operator_token: config.operator_token.as_ref().map(|token| Sha256::digest(token.expose()).into()),
         })
     }

@@ -165,6 +165,12 @@ impl RunsConfig {
     pub const NONE: RunsConfig = RunsConfig { max_runs: 0, model_timeout_ms: 120_000, model_attempts: 1 };
 }
 
+fn public_url(text: &str) -> Result<url::Url, &'static str> {
+    let url = url::Url::parse(text).map_err(|_| "is no URL")?;
+    let plain = matches!(url.scheme(), "http" | "https") && url.query().is_none() && url.fragment().is_none();
+    if plain { Ok(url) } else { Err("must be an http or https URL without query and fragment") }
+}
+
 /// How the service is served.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Config {
@@ -175,6 +181,18 @@ pub struct Config {
     /// The token that makes and erases tenants and their keys. Unset: none of that is possible over HTTP
     #[arg(long, env = "SLATEBASE_OPERATOR_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub operator_token: Option<Secret>,
+
+    /// Whether the fixed tokens open anything that the operator gave to keys (`slatebase key alias`), for callers that can
+    /// send no other: on or off. They may be guessed or known to many, so on only where few can reach the service
+    #[arg(long, env = "SLATEBASE_FIXED_TOKENS", default_value = "off", value_name = "ON|OFF",
+          action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "on",
+          value_parser = clap::builder::BoolishValueParser::new())]
+    pub fixed_tokens: bool,
+
+    /// The URL that this service is reached at by others, without `/v1`. A corpus that is registered with a URL of the
+    /// gateway below it is searched here, without a request
+    #[arg(long, env = "SLATEBASE_PUBLIC_URL", value_name = "URL", value_parser = public_url)]
+    pub public_url: Option<url::Url>,
 
     /// Threads that take requests. Unset: one a core, never more than --pool-size
     #[arg(long, env = "SLATEBASE_WORKERS", value_name = "COUNT",

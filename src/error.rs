@@ -55,6 +55,7 @@ codes! {
     IdempotencyRunning   "idempotency_running"    409 "A request with this Idempotency-Key is still running";
     SecretAlreadyShown   "secret_already_shown"   409 "The secret was shown once, and is not shown again";
     SecretsUnavailable   "secrets_unavailable"    409 "The secret cannot be encrypted or decrypted";
+    FixedTokensOff       "fixed_tokens_off"       409 "Fixed tokens open nothing here";
     VersionPublished     "version_published"      409 "A version that was published cannot be changed";
     Conflict             "conflict"               409 "The write met another one";
     Gone                 "gone"                   410 "The version is no longer kept";

@@ -93,7 +93,7 @@ impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Misfit::Null { .. } => f.write_str("must not be null"),
-            Misfit::Missing(_) => f.write_str("is required"),
+            Misfit::Missing(name) => write!(f, "missing field `{name}`"),
             Misfit::Other(detail) => f.write_str(detail),
         }
     }

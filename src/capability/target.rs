@@ -293,7 +293,9 @@ fn of_object(members: &Map<String, Value>, parsed: &mut Constrained) -> Result<L
         _ => {
             let version = match members.get("version") {
                 None => None,
-                Some(value) => Some(whole_or_scalar(value).ok_or_else(|| wrong("version", "must be a version"))?),
+                Some(value) => {
+                    Some(whole_or_scalar(value).ok_or_else(|| wrong("version", "must be a version"))?)
+                }
             };
             file(parsed, Some(text("slate")?), text("path")?, version)
         }

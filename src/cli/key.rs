@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use anyhow::Context;
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
@@ -10,12 +11,14 @@ use clap::builder::TypedValueParser;
 use super::database::Database;
 use super::tenant::PAGE;
 use super::{now, told};
-use crate::config::DatabaseConfig;
+use crate::config::{DatabaseConfig, Secret};
 use crate::ctx::Scope;
+use crate::db::Tx;
 use crate::tenants::ops;
+use crate::tenants::secret::FixedToken;
 use crate::tenants::tenant::{Key, NewKey};
 
-/// Create, list and revoke a tenant's API keys.
+/// Create, list, alias and revoke a tenant's API keys.
 #[derive(Debug, clap::Subcommand)]
 pub enum Action {
     /// Create a key and print its token, this once
@@ -28,6 +31,16 @@ Examples:
     /// List a tenant's keys, revoked ones too; never a secret
     #[command(after_help = "Example:\n  slatebase key list acme")]
     List(List),
+    /// Give a key a fixed token, for callers that can send no other
+    ///
+    /// It opens the key beside the key's own token, on servers that run with SLATEBASE_FIXED_TOKENS=on. It takes the place
+    /// of the one that the key has. Only its hash is stored.
+    #[command(after_help = "\
+Examples:
+  slatebase key alias acme 12 <token                    read from standard input, so that no list of processes shows it
+  slatebase key alias acme 12 fabric-internal
+  slatebase key alias acme 12 --remove")]
+    Alias(Alias),
     /// Revoke a key; it opens nothing from that moment on
     #[command(after_help = "Example:\n  slatebase key revoke acme 12")]
     Revoke(Revoke),
@@ -59,6 +72,23 @@ pub struct Create {
 pub struct List {
     /// The tenant's name
     tenant: String,
+    #[command(flatten)]
+    database: DatabaseConfig,
+}
+
+/// Arguments of `alias`.
+#[derive(Debug, clap::Args)]
+pub struct Alias {
+    /// The tenant's name
+    tenant: String,
+    /// The key's number: the second one in its token
+    key_id: i64,
+    /// The token: 8 to 512 visible characters of ASCII. Unset: the first line of standard input
+    #[arg(env = "SLATEBASE_FIXED_TOKEN", hide_env_values = true)]
+    token: Option<Secret>,
+    /// Take the key's fixed token away
+    #[arg(long, conflicts_with = "token")]
+    remove: bool,
     #[command(flatten)]
     database: DatabaseConfig,
 }
@@ -115,6 +145,26 @@ pub fn run(action: Action) -> anyhow::Result<ExitCode> {
             }
             database.close()?;
         }
+        Action::Alias(args) => {
+            let alias =
+                |tx: &mut Tx, token: &FixedToken| ops::put_alias(tx, &args.tenant, args.key_id, token, now());
+            let token = (!args.remove).then(|| fixed(args.token.as_ref())).transpose()?;
+            let database = Database::open_for_command(&args.database)?;
+            let done = database.db.operator_blocking(|tx| match &token {
+                Some(token) => alias(tx, token),
+                None => ops::delete_alias(tx, &args.tenant, args.key_id),
+            });
+            done.map_err(told)?;
+            let (key, tenant) = (args.key_id, &args.tenant);
+            match token {
+                Some(_) => writeln!(
+                    io::stdout(),
+                    "key {key} of tenant {tenant} opens to the token on servers that run with SLATEBASE_FIXED_TOKENS=on"
+                )?,
+                None => writeln!(io::stdout(), "key {key} of tenant {tenant} has no fixed token any more")?,
+            }
+            database.close()?;
+        }
         Action::Revoke(args) => {
             let database = Database::open_for_command(&args.database)?;
             database
@@ -126,6 +176,19 @@ pub fn run(action: Action) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The token that was given, or else the first line of standard input.
+fn fixed(given: Option<&Secret>) -> anyhow::Result<FixedToken> {
+    let mut line = String::new();
+    let text = match given {
+        Some(given) => given.expose(),
+        None => {
+            io::stdin().read_line(&mut line).context("cannot read the token")?;
+            line.trim_end_matches(['\r', '\n'])
+        }
+    };
+    FixedToken::parse(text).map_err(|detail| anyhow::anyhow!("the token {detail}"))
 }
 
 fn line(key: &Key, now: DateTime<Utc>) -> String {

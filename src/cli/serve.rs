@@ -52,6 +52,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                  `slatebase key` do their work"
             );
         }
+        if args.config.fixed_tokens {
+            tracing::warn!(
+                "SLATEBASE_FIXED_TOKENS is on: keys open to tokens of the operator's choice (`slatebase key alias`), which \
+                 are only as secret as they were chosen"
+            );
+        }
         let address = running.address;
         let served = running
             .until_signal(|| writeln!(io::stdout(), "serving http://{address} from {place}; pages at /docs"))

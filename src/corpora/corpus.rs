@@ -154,6 +154,23 @@ impl NewCorpus {
         Ok(NewCorpus { id, document, place, collection, secret, status, timeout, max_chunks })
     }
 
+    /// Whether its gateway is this service itself, which others reach at `public`.
+    pub fn is_ours(&self, public: &Url) -> bool {
+        let Place::Http(url) = &self.place else { return false };
+        let at = |url: &Url| {
+            (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default())
+        };
+        let below = url.path().strip_prefix(public.path().trim_end_matches('/'));
+        let parts: Vec<&str> = below.unwrap_or_default().split('/').skip(1).collect();
+        let gateway = match parts[..] {
+            ["v1", "search"] => true,
+            ["v1", "search", gateway] => !gateway.is_empty(),
+            ["corpora", corpus, "search"] => !corpus.is_empty(),
+            _ => false,
+        };
+        at(url) == at(public) && gateway && url.query().is_none()
+    }
+
     /// The slate and the folder, where this service serves it.
     pub fn slate(&self) -> Option<(&str, &str)> {
         match &self.place {
@@ -213,6 +230,30 @@ mod tests {
 
     fn parse(document: Value) -> Result<NewCorpus> {
         NewCorpus::parse(Id::parse("c").unwrap(), document.as_object().unwrap().clone())
+    }
+
+    #[test]
+    fn gateways_of_this_service() {
+        let ours = |url: &str, public: &str| {
+            parse(json!({"url": url})).unwrap().is_ours(&Url::parse(public).unwrap())
+        };
+        let public = "https://kb.example/base/";
+        for url in ["v1/search", "v1/search/any", "corpora/c/search"] {
+            assert!(ours(&format!("https://kb.example:443/base/{url}"), public), "{url}");
+            assert!(ours(&format!("http://h/{url}"), "http://h"), "{url}");
+        }
+        for url in [
+            "https://kb.example/v1/search",
+            "http://kb.example/base/v1/search",
+            "https://kb.example:8443/base/v1/search",
+            "https://kb.example/base/v1/search/",
+            "https://kb.example/base/v1/search?x=1",
+            "https://kb.example/based/v1/search",
+            "https://other.example/base/v1/search",
+            "slate:K",
+        ] {
+            assert!(!ours(url, public), "{url}");
+        }
     }
 
     #[test]

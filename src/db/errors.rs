@@ -8,6 +8,7 @@ use crate::error::{Code, Error};
 /// Constraints that a caller can meet, by prefix. All others are races, which `Db` retries.
 const CONSTRAINTS: &[(&str, Code, &str)] = &[
     ("tenants_name", Code::AlreadyExists, "a tenant of this name exists"),
+    ("aliases_taken", Code::AlreadyExists, "the token is another key's"),
     ("files_nfc", Code::NameConflict, "a name that differs only in Unicode normal form exists in the folder"),
     (
         "folders_nfc",

@@ -161,6 +161,15 @@ diesel::table! {
 }
 
 diesel::table! {
+    key_aliases (tenant_id, key_id) {
+        tenant_id -> Int8,
+        key_id -> Int8,
+        sha256 -> Bytea,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     passage_roots (tenant_id, id) {
         tenant_id -> Int8,
         id -> Int8,
@@ -462,6 +471,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     files,
     folders,
     idempotency_keys,
+    key_aliases,
     passage_roots,
     passages,
     provenance,

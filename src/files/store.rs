@@ -411,7 +411,8 @@ pub fn put_tags(tx: &mut Tx, slate: i64, rows: &[TagRow]) -> Result<()> {
         })
         .collect();
     let tags: Vec<Value> = rows.iter().map(|row| Value::Object(row.tags.as_map().clone())).collect();
-    let of_source: Vec<Option<Value>> = rows.iter().map(|row| row.entry.of_source().map(Value::from)).collect();
+    let of_source: Vec<Option<Value>> =
+        rows.iter().map(|row| row.entry.of_source().map(Value::from)).collect();
     // What a source set is no matter of the file's: it leaves the revision as it is.
     sql_query(
         "insert into file_tags as t \

@@ -5,7 +5,8 @@
 //! word about the body: [`Read`], [`Write`], [`Retrieve`], [`ReadOrRetrieve`], [`Admin`] or [`Operator`].
 //!
 //! Every token that does not open the door gets the same answer, whether the tenant, the key or the secret is wrong, the
-//! key has been revoked, or has expired. The operator token reads no slate: on a tenant's routes it is 403, as a
+//! key has been revoked, or has expired. Where the server takes fixed tokens, a token of another form is looked up among those
+//! by its hash. The operator token reads no slate: on a tenant's routes it is 403, as a
 //! tenant's key is on the operator's.
 
 use std::future::{Ready, ready};
@@ -24,6 +25,7 @@ use crate::app::App;
 use crate::ctx::{Ctx, Scope, TenantId};
 use crate::db::patient;
 use crate::error::{Code, Error, Result};
+use crate::tenants::ops as tenants;
 use crate::tenants::secret::Token;
 
 /// Who calls, once that is known.
@@ -80,16 +82,24 @@ async fn principal(req: &ServiceRequest) -> Result<Principal> {
     if app.operator_token.is_some_and(|known| known.ct_eq(&sha256).into()) {
         return Ok(Principal::Operator(Operator { now }));
     }
-    let token = Token::parse(token).ok_or_else(refused)?;
-    let (tenant, key_id) = (token.tenant, token.key_id);
-    let key =
-        app.db.anonymous(move |connection| crate::tenants::ops::find_key(connection, tenant, key_id)).await?;
-    // A key that does not exist is compared as well.
-    let known = key.as_ref().map_or(&[0; 32][..], |key| &key.secret_sha256);
-    let same: bool = known.ct_eq(&token.secret_sha256()).into();
-    let live = |key: &crate::tenants::ops::KeySecret| {
-        key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)
+    let (tenant, key_id, same, key) = match Token::parse(token) {
+        Some(token) => {
+            let (tenant, key_id) = (token.tenant, token.key_id);
+            let find = move |connection: &mut _| tenants::find_key(connection, tenant, key_id);
+            let key = app.db.anonymous(find).await?;
+            // A key that does not exist is compared as well.
+            let known = key.as_ref().map_or(&[0; 32][..], |key| &key.secret_sha256);
+            (tenant, key_id, known.ct_eq(&token.secret_sha256()).into(), key)
+        }
+        None if app.fixed_tokens => {
+            let found = app.db.anonymous(move |connection| tenants::find_alias(connection, &sha256)).await?;
+            let (tenant, key_id, key) = found.ok_or_else(refused)?;
+            (tenant, key_id, true, Some(key))
+        }
+        None => return Err(refused()),
     };
+    let live =
+        |key: &tenants::KeySecret| key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now);
     match key {
         Some(key) if same && live(&key) => Ok(Principal::Key(Ctx {
             tenant,

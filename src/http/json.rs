@@ -1,6 +1,6 @@
 //! JSON bodies (REST contract, "Errors"): 415 for another media type, 400 for what is no JSON, and 422 with a JSON
-//! Pointer for what is JSON of the wrong shape, unknown members included. The pointer of an unknown or a missing member
-//! names it. A member that is null is as if it were not there, wherever it may be left out, and an integer may be written
+//! Pointer for what is JSON of the wrong shape, unknown members included. The pointer of an unknown member names it.
+//! A member that is null is as if it were not there, wherever it may be left out, and an integer may be written
 //! `5.0`: see [`given`](crate::given).
 
 use actix_web::dev::Payload;
@@ -132,6 +132,9 @@ fn no_object() -> Error {
 
 /// Reads the value, which can be had again and again, until no null is in the way that may be left out.
 fn typed<T: DeserializeOwned>(value: impl Fn() -> Result<Value>) -> Result<T> {
+    let given_as_null = |at: &str, name: &str| {
+        Ok::<_, Error>(value()?.pointer(&pointer(at, name)).is_some_and(Value::is_null))
+    };
     let left_out = LeftOut::default();
     let mut maps: Vec<String> = Vec::new();
     let mut readings = 1;
@@ -150,7 +153,9 @@ fn typed<T: DeserializeOwned>(value: impl Fn() -> Result<Value>) -> Result<T> {
         };
         let at = pointer_to(error.path());
         match error.into_inner() {
-            Misfit::Missing(name) => return Err(Error::invalid_at(pointer(&at, name), "is required")),
+            Misfit::Missing(name) if given_as_null(&at, name)? => {
+                return Err(Error::invalid_at(pointer(&at, name), "is required"));
+            }
             Misfit::Null { of: Some(of), member } if !last && left_out.add(of, &member) => {}
             Misfit::Null { of: None, member } if !last => {
                 maps.push(at.strip_suffix(&pointer("", member)).unwrap_or(&at).to_owned());
@@ -250,7 +255,7 @@ mod tests {
         more_than_one: "{\"name\":\"a\"} {}" => 400 "-";
         not_an_object: "[]" => 422 "";
         members_without_names: " [\"a\",[]]" => 422 "";
-        missing: "{}" => 422 "/name";
+        missing: "{}" => 422 "";
         missing_as_null: r#"{"name":null}"# => 422 "/name";
         unknown_and_null: r#"{"name":"a","foo":null}"# => 422 "/foo";
         an_element_that_is_null: r#"{"name":"a","inner":[null]}"# => 422 "/inner/0";
@@ -274,7 +279,10 @@ mod tests {
             {"count": 5.0, "flag": true, "named": {"a": null, "b": 2.0, "c": null}, "free": {"a": null, "b": 1.0}},
             {"flag": null, "named": {"d": null}, "any": {"value": null}}]}"#;
         let read = parse::<Outer>(text.as_bytes()).unwrap().inner;
-        assert_eq!((read[0].count, read[0].flag, read[0].named.len(), read[0].free.len()), (None, false, 0, 0));
+        assert_eq!(
+            (read[0].count, read[0].flag, read[0].named.len(), read[0].free.len()),
+            (None, false, 0, 0)
+        );
         assert!(read[0].any.is_none());
         assert_eq!((read[1].count, read[1].flag), (Some(5), true));
         assert_eq!(read[1].named, BTreeMap::from([("b".to_owned(), 2)]));

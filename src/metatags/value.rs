@@ -134,12 +134,7 @@ impl Tags {
     ///
     /// # Errors
     /// As [`Tags::parse`], for the whole.
-    pub fn with_source(
-        &self,
-        source: &Tags,
-        owned: &[String],
-        base: &str,
-    ) -> Result<Tags, Vec<FieldError>> {
+    pub fn with_source(&self, source: &Tags, owned: &[String], base: &str) -> Result<Tags, Vec<FieldError>> {
         let mut all = self.0.clone();
         all.retain(|name, _| !owned.contains(name));
         all.extend(source.0.clone());

@@ -2,7 +2,8 @@
 
 use actix_web::http::header::ETAG;
 use actix_web::{HttpResponse, get, put, web};
-use utoipa::ToSchema;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::ops;
@@ -19,7 +20,7 @@ use crate::http::query::Query;
 
 /// Registers the operations.
 pub fn configure(config: &mut ServiceConfig) {
-    config.service(list_routes).service(get_route).service(put_route);
+    config.service(list_routes).service(find_route).service(get_route).service(put_route);
 }
 
 /// A version of a route, for the OpenAPI document.
@@ -59,6 +60,40 @@ async fn list_routes(
     let rows = app.db.tenant(ctx.tenant, move |tx| ops::list(tx, Kind::Route, after.as_ref(), rows)).await?;
     let page = Page::cut(rows, page.limit, Versioned::key);
     Ok(HttpResponse::Ok().json(page.map(|row| row.view(Kind::Route))))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct FindQuery {
+    /// The version; left out, the only one that is published.
+    #[param(example = "1")]
+    route_version: Option<String>,
+}
+
+/// Find a version of a route
+///
+/// The same as by its path, for runtimes that name the version in the query.
+#[utoipa::path(operation_id = "find_route", tag = "catalog",
+    params(("route_id" = String, Path, description = "The route's id", example = "policy_memo"), FindQuery, ConditionHeaders),
+    responses((status = 200, description = "The version", body = RouteView,
+        headers(("ETag" = String, description = "Changes with the version")))))]
+#[get("/catalog/routes/{route_id}")]
+async fn find_route(
+    ReadOrRetrieve(ctx): ReadOrRetrieve,
+    app: web::Data<App>,
+    id: web::Path<String>,
+    Query(query): Query<FindQuery>,
+    Conditions(conditions): Conditions,
+) -> Result<HttpResponse> {
+    let found = app
+        .db
+        .tenant(ctx.tenant, move |tx| match &query.route_version {
+            Some(version) => ops::get(tx, Kind::Route, &id, version),
+            None => ops::only_published(tx, Kind::Route, &id)?.ok_or_else(Error::not_found),
+        })
+        .await?;
+    conditional::json(&conditions, &found.etag(), &found.view(Kind::Route))
 }
 
 /// Get a version of a route

@@ -52,6 +52,15 @@ pub fn list(tx: &mut Tx, kind: Kind, after: Option<&(String, String)>, limit: i6
     store::list(tx, kind, after, limit)?.into_iter().map(versioned).collect()
 }
 
+/// The published version of one thing, where there is one and no other.
+///
+/// # Errors
+/// Those of the database.
+pub fn only_published(tx: &mut Tx, kind: Kind, id: &str) -> Result<Option<Versioned>> {
+    let mut published = of(tx, kind, id)?.into_iter().filter(|version| version.status == Status::Published);
+    Ok(published.next().filter(|_| published.next().is_none()))
+}
+
 /// All versions of one thing.
 ///
 /// # Errors

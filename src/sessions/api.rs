@@ -9,9 +9,10 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_actix_web::service_config::ServiceConfig;
 use uuid::Uuid;
 
+use super::instructions::{self, Format};
 use super::machine::Status;
 use super::ops::rounds::{self, NewRound};
-use super::ops::{self, NewSession};
+use super::ops::{self, NewSession, tools};
 use super::runner;
 use super::view::{ForgetView, PastRound, PromptView, RoundView, SessionSummary, SessionView};
 use crate::app::App;
@@ -38,6 +39,7 @@ pub fn configure(config: &mut ServiceConfig) {
         .service(list_sessions)
         .service(get_session)
         .service(get_prompt)
+        .service(get_tool)
         .service(submit_round)
         .service(list_rounds)
         .service(cancel_session)
@@ -94,6 +96,10 @@ struct DeclarationSchema {
     refetchChanged: Option<bool>,
     /// The budgets.
     limits: Option<AskedLimits>,
+    /// Whether the prompt begins with what `GET /v1/sessions/{id}/tool?format=text` tells a model, under `## Instructions`, as
+    /// it is when the session is opened.
+    #[schema(default = false)]
+    instructions: Option<bool>,
 }
 
 /// The slate, and the folder in it, that a session is bound to.
@@ -227,6 +233,102 @@ async fn get_prompt(
     admit(&req, &app, &ctx, *id).await?;
     let view = app.db.tenant(ctx.tenant, move |tx| ops::prompt(tx, &ctx, *id)).await?;
     large(&req, view).await
+}
+
+#[derive(Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ToolQuery {
+    /// What it is written for.
+    #[serde(default)]
+    #[param(inline, default = "openai")]
+    format: Format,
+}
+
+/// A tool definition, for the OpenAPI document: the parameters are the session's `requestMatch`.
+#[derive(ToSchema)]
+#[schema(as = ToolDefinition)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "it describes JSON")]
+enum ToolSchema {
+    /// `format=openai`.
+    #[schema(title = "OpenaiTool")]
+    Openai {
+        /// `function`.
+        #[schema(example = "function")]
+        r#type: String,
+        /// The function.
+        function: FunctionSchema,
+    },
+    /// `format=anthropic`.
+    #[schema(title = "AnthropicTool")]
+    Anthropic {
+        /// `retrieve`.
+        #[schema(example = "retrieve")]
+        name: String,
+        /// What can be asked, in 2048 bytes at most.
+        #[schema(example = "Retrieves documents from the slate \"Knowledge\".")]
+        description: String,
+        /// The session's `requestMatch`.
+        #[schema(value_type = Object)]
+        input_schema: Value,
+    },
+    /// `format=mcp`.
+    #[schema(title = "McpTool")]
+    #[allow(non_snake_case, reason = "as the protocol writes it")]
+    Mcp {
+        /// `retrieve`.
+        #[schema(example = "retrieve")]
+        name: String,
+        /// What can be asked, in 2048 bytes at most.
+        #[schema(example = "Retrieves documents from the slate \"Knowledge\".")]
+        description: String,
+        /// The session's `requestMatch`.
+        #[schema(value_type = Object)]
+        inputSchema: Value,
+        /// That it only reads.
+        #[schema(value_type = Object)]
+        annotations: Value,
+    },
+}
+
+/// A function as OpenAI's endpoints take it.
+#[derive(ToSchema)]
+#[schema(as = ToolFunction)]
+#[allow(dead_code, reason = "it describes JSON")]
+struct FunctionSchema {
+    /// `retrieve`.
+    #[schema(example = "retrieve")]
+    name: String,
+    /// What can be asked, in 2048 bytes at most.
+    #[schema(example = "Retrieves documents from the slate \"Knowledge\".")]
+    description: String,
+    /// The session's `requestMatch`.
+    #[schema(value_type = Object)]
+    parameters: Value,
+}
+
+/// Get the session's tool
+///
+/// Its `retrieve` as a tool definition for a model. The description, 2 KiB at most, is written from the declaration and the
+/// folder's files: what can be asked, by which tags and values, and what costs a round. `format=text` gives it alone.
+#[utoipa::path(operation_id = "get_session_tool", tag = "sessions",
+    params(("id" = Uuid, Path, description = "The session's id"), ToolQuery), responses(
+    (status = 200, description = "The tool", content(
+        (ToolSchema = "application/json"),
+        (String = "text/plain", example = json!("Retrieves documents from the slate \"Knowledge\"."))))))]
+#[get("/sessions/{id}/tool")]
+async fn get_tool(
+    ReadOrRetrieve(ctx): ReadOrRetrieve,
+    app: web::Data<App>,
+    id: web::Path<Uuid>,
+    Query(query): Query<ToolQuery>,
+) -> Result<HttpResponse> {
+    let (text, schema) = app.db.tenant(ctx.tenant, move |tx| tools::tool(tx, &ctx, *id)).await?;
+    Ok(match instructions::definition(query.format, &text, &schema) {
+        Some(definition) => HttpResponse::Ok().json(definition),
+        None => HttpResponse::Ok().content_type(ContentType::plaintext()).body(text),
+    })
 }
 
 /// Waits for a permit to hold what a session was shown in memory, where that is much.

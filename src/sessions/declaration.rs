@@ -38,15 +38,28 @@ pub struct Declaration {
     pub refetch_changed: bool,
     /// What was asked for, or the defaults.
     pub limits: Limits,
+    /// Whether the prompt tells how to retrieve.
+    pub instructions: bool,
 }
+
+/// The member of a stored declaration that holds what the prompt tells of retrieving. No declaration that is given has it.
+pub const INSTRUCTIONS: &str = "#instructions";
 
 impl Declaration {
     /// Parses and checks a declaration. All that is wrong is reported, with pointers under `/retrieve`.
     pub fn parse(value: &Value) -> Result<Declaration, Vec<FieldError>> {
         let mut errors = Vec::new();
         let Some(members) = object(value, BASE, &mut errors) else { return Err(errors) };
-        const MEMBERS: &[&str] =
-            &["to", "as", "maxRounds", "requestMatch", "recursive", "refetchChanged", "limits"];
+        const MEMBERS: &[&str] = &[
+            "to",
+            "as",
+            "maxRounds",
+            "requestMatch",
+            "recursive",
+            "refetchChanged",
+            "limits",
+            "instructions",
+        ];
         refuse_others(members, MEMBERS, BASE, &mut errors);
 
         let mut required = |name: &str| {
@@ -68,6 +81,7 @@ impl Declaration {
         });
         let recursive = flag(members, "recursive", &mut errors);
         let refetch_changed = flag(members, "refetchChanged", &mut errors);
+        let instructions = flag(members, "instructions", &mut errors);
         let limits = member(members, "limits").map_or_else(AskedLimits::default, |value| {
             AskedLimits::parse(value, &pointer(BASE, "limits"), &mut errors)
         });
@@ -86,6 +100,7 @@ impl Declaration {
                     recursive,
                     refetch_changed,
                     limits: limits.for_session(),
+                    instructions,
                 })
             }
             _ => Err(errors),
@@ -112,6 +127,9 @@ pub struct Terms {
     pub refetch_changed: bool,
     /// As [`Declaration::limits`].
     pub limits: Limits,
+    /// What the prompt tells of retrieving.
+    #[serde(default, rename = "#instructions")]
+    pub instructions: Option<String>,
 }
 
 impl Declaration {
@@ -244,6 +262,7 @@ mod tests {
                 recursive: false,
                 refetch_changed: false,
                 limits: AskedLimits::default().for_session(),
+                instructions: false,
             }
         );
         let rootless = with("to", Some(json!({"slate": "K"})));

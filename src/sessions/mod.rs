@@ -14,6 +14,7 @@ pub mod api;
 pub mod declaration;
 pub mod event;
 pub mod fields;
+pub mod instructions;
 pub mod machine;
 pub mod ops;
 pub mod output;

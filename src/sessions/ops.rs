@@ -5,7 +5,7 @@ use uuid::Uuid;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-use super::declaration::{Declaration, Terms};
+use super::declaration::{Declaration, INSTRUCTIONS, Terms};
 use super::event::Happened;
 use super::machine::{self, Effect, Event, Refusal, State, Status};
 use super::prompt::{self, PromptItem};
@@ -34,6 +34,7 @@ pub mod prefetch;
 pub mod rounds;
 pub mod running;
 pub mod slots;
+pub mod tools;
 
 /// The most paths that `forget` may name.
 pub const MAX_PATHS: usize = 1000;
@@ -93,12 +94,17 @@ fn checked(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<Loaded> {
         ));
     };
     let scope = opened.scope();
+    let mut stored = declaration.to_store(&new.retrieve);
+    if declaration.instructions {
+        let (slate, folder) = (scope.slate.as_str(), scope.folder.as_str());
+        stored[INSTRUCTIONS] = json!(tools::instructions(tx, ctx, slate, folder, &stored)?);
+    }
     let state = State::new(declaration.max_rounds);
     let row = SessionRow {
         id: Uuid::now_v7(),
         slate: scope.slate.clone(),
         folder: scope.folder.as_str().to_owned(),
-        declaration: declaration.to_store(&new.retrieve),
+        declaration: stored,
         fields: new.fields.clone().unwrap_or_else(|| json!({})),
         goal: new.goal.clone(),
         route: new.route.as_ref().map(|route| json!(route)),
@@ -203,14 +209,18 @@ pub fn prompt(tx: &mut Tx, ctx: &Ctx, id: Uuid) -> Result<PromptView> {
     let answered = state.status == Status::Answered;
     // Of a finished session, what its last call was given.
     let last = if answered { row.forced } else { state.round >= terms.max_rounds };
+    let prompt = prompt::assemble(
+        &fields,
+        packed_text(&row.working).as_deref(),
+        &terms.as_field,
+        carried.chain(given.iter().map(render::in_prompt)),
+        last,
+    );
     Ok(PromptView {
-        prompt: prompt::assemble(
-            &fields,
-            packed_text(&row.working).as_deref(),
-            &terms.as_field,
-            carried.chain(given.iter().map(render::in_prompt)),
-            last,
-        ),
+        prompt: match &terms.instructions {
+            Some(text) => prompt::with_instructions(text, &prompt),
+            None => prompt,
+        },
         round: if answered { state.round } else { state.round + 1 },
         r#final: last,
     })
@@ -365,7 +375,7 @@ fn view(tx: &mut Tx, session: Loaded) -> Result<SessionView> {
         epoch: state.epoch,
         slate: row.slate,
         folder: row.folder,
-        retrieve: row.declaration,
+        retrieve: given(row.declaration),
         limits: terms.limits,
         shown_bytes: row.shown_bytes,
         fields: row.fields,
@@ -381,6 +391,14 @@ fn view(tx: &mut Tx, session: Loaded) -> Result<SessionView> {
         finished_at: row.finished_at,
         revision: row.revision,
     })
+}
+
+/// A declaration as it was given, with all its limits.
+fn given(mut stored: Value) -> Value {
+    if let Some(members) = stored.as_object_mut() {
+        members.shift_remove(INSTRUCTIONS);
+    }
+    stored
 }
 
 fn summary(row: SummaryRow) -> Result<SessionSummary> {

@@ -207,7 +207,10 @@ mod tests {
         }
         // A schema that asks for nulls is satisfied by them.
         let nullable = json!({"required": ["files", "glob"], "properties": {"files": {}, "glob": {"type": ["string", "null"]}}});
-        assert_eq!(decide_by(nullable, json!({"files": ["a"], "glob": null})).kind(), DecisionKind::Retrieval);
+        assert_eq!(
+            decide_by(nullable, json!({"files": ["a"], "glob": null})).kind(),
+            DecisionKind::Retrieval
+        );
     }
 
     macro_rules! answers {

@@ -13,6 +13,7 @@
 //! </document>
 //! ```
 //!
+//! Where the declaration says `instructions: true`, all that is below `## Instructions` and the text of [`super::instructions`].
 //! What was packed for the session stands between the two, where anything was; each line of it begins with `[`.
 //!
 //! The values of a document's attributes are JSON strings; `version` is empty where nothing has one. A line of a content
@@ -72,6 +73,11 @@ pub fn assemble<'a>(
         out.extend(["\n", EXHAUSTED]);
     }
     out
+}
+
+/// The prompt below what tells the model how to retrieve, where its declaration asks for that (`instructions: true`).
+pub fn with_instructions(text: &str, prompt: &str) -> String {
+    format!("## Instructions\n{text}\n\n{prompt}")
 }
 
 /// Characters after which a reader may see a new line.

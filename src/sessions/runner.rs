@@ -7,6 +7,7 @@ use crate::app::App;
 use crate::corpora::pack::Unpacked;
 use crate::corpora::runner::search;
 use crate::ctx::Ctx;
+use crate::db::Tx;
 use crate::error::Result;
 
 /// Opens a session, and packs first what its route says.
@@ -14,8 +15,9 @@ use crate::error::Result;
 /// # Errors
 /// As [`prefetch::begin`]. What goes wrong while packing is no error: the session is opened as failed.
 pub async fn open(app: &App, ctx: Ctx, new: NewSession) -> Result<SessionView> {
-    let (begun_ctx, begun_new) = (ctx.clone(), new.clone());
-    let begun = app.db.tenant(ctx.tenant, move |tx| prefetch::begin(tx, &begun_ctx, &begun_new)).await?;
+    let (begun_ctx, begun_new, public) = (ctx.clone(), new.clone(), app.public_url.clone());
+    let begin = move |tx: &mut Tx| prefetch::begin(tx, &begun_ctx, &begun_new, public.as_ref());
+    let begun = app.db.tenant(ctx.tenant, begin).await?;
     let corpora = match begun {
         Begun::Opened(view) => return Ok(*view),
         Begun::Ask(corpora) => corpora,
@@ -28,6 +30,7 @@ pub async fn open(app: &App, ctx: Ctx, new: NewSession) -> Result<SessionView> {
             Err(unpacked) => fetched = Err(unpacked),
         }
     }
-    let tenant = ctx.tenant;
-    app.db.tenant(tenant, move |tx| prefetch::finish(tx, &ctx, &new, fetched.clone())).await
+    let (tenant, public) = (ctx.tenant, app.public_url.clone());
+    let finish = move |tx: &mut Tx| prefetch::finish(tx, &ctx, &new, public.as_ref(), fetched.clone());
+    app.db.tenant(tenant, finish).await
 }

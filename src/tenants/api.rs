@@ -9,11 +9,12 @@ use utoipa::ToSchema;
 use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::ops;
+use super::secret::FixedToken;
 use super::settings::{Settings, Spending};
 use super::tenant::{Key, NewKey, Tenant, TenantName};
 use crate::app::App;
 use crate::ctx::Scope;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::http::auth::{Admin, Operator};
 use crate::http::body::DEFAULT_LIMIT;
 use crate::http::conditional::{self, ConditionHeaders, Conditions};
@@ -32,6 +33,8 @@ pub fn configure(config: &mut ServiceConfig) {
         .service(create_key)
         .service(list_keys)
         .service(revoke_key)
+        .service(put_key_alias)
+        .service(delete_key_alias)
         .service(get_settings)
         .service(put_settings);
 }
@@ -290,6 +293,57 @@ async fn revoke_key(
     let (tenant, key_id) = at.into_inner();
     let key_id = key_id.parse().map_err(|_| Error::not_found())?;
     app.db.operator(move |tx| ops::revoke_key(tx, &tenant, key_id, operator.now)).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+#[derive(Deserialize, ToSchema)]
+#[schema(as = NewKeyAlias)]
+#[serde(deny_unknown_fields)]
+struct NewAliasBody {
+    /// The token: visible characters of ASCII, no spaces, and not as the keys' own tokens begin.
+    #[schema(example = "fabric-internal", min_length = 8, max_length = 512, pattern = "^[!-~]{8,512}$")]
+    token: String,
+}
+
+/// Give a key a fixed token
+///
+/// It opens the key beside the key's own token, and takes the place of the one that the key has: for callers that can send no
+/// token but their own. Only its hash is stored. The server has to run with `SLATEBASE_FIXED_TOKENS=on`.
+#[utoipa::path(operation_id = "put_key_alias", tag = "operator", params(("tenant" = String, Path, description = "Its name", example = "acme"), ("key_id" = i64, Path, description = "The key's number", example = 12)),
+    request_body = NewAliasBody, responses(
+    (status = 204, description = "The token opens the key"),
+    (status = 409, description = "The token is another key's, or the server takes no fixed tokens")))]
+#[put("/tenants/{tenant}/keys/{key_id}/alias")]
+async fn put_key_alias(
+    operator: Operator,
+    app: web::Data<App>,
+    at: web::Path<(String, String)>,
+    Body(new): Body<NewAliasBody>,
+) -> Result<HttpResponse> {
+    let token = FixedToken::parse(&new.token).map_err(|detail| Error::invalid_at("/token", detail))?;
+    if !app.fixed_tokens {
+        return Err(Error::new(Code::FixedTokensOff, "start the server with SLATEBASE_FIXED_TOKENS=on"));
+    }
+    let (tenant, key_id) = at.into_inner();
+    let key_id = key_id.parse().map_err(|_| Error::not_found())?;
+    app.db.operator(move |tx| ops::put_alias(tx, &tenant, key_id, &token, operator.now)).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Take a key's fixed token away
+///
+/// The key's own token opens it as before.
+#[utoipa::path(operation_id = "delete_key_alias", tag = "operator", params(("tenant" = String, Path, description = "Its name", example = "acme"), ("key_id" = i64, Path, description = "The key's number", example = 12)), responses(
+    (status = 204, description = "It opens nothing any more")))]
+#[delete("/tenants/{tenant}/keys/{key_id}/alias")]
+async fn delete_key_alias(
+    _: Operator,
+    app: web::Data<App>,
+    at: web::Path<(String, String)>,
+) -> Result<HttpResponse> {
+    let (tenant, key_id) = at.into_inner();
+    let key_id = key_id.parse().map_err(|_| Error::not_found())?;
+    app.db.operator(move |tx| ops::delete_alias(tx, &tenant, key_id)).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 

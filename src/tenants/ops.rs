@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::secret::{SECRET_LENGTH, Token};
+use super::secret::{FixedToken, SECRET_LENGTH, Token};
 use super::settings::{Settings, Spending};
 use super::store;
 use super::tenant::{Key, NewKey, Tenant, TenantName};
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::folders;
 use crate::precondition::Preconditions;
 
-pub use super::store::{KeySecret, find_key};
+pub use super::store::{KeySecret, find_alias, find_key};
 
 /// Makes a tenant, with the default settings.
 ///
@@ -80,7 +80,32 @@ pub fn list_keys(tx: &mut Tx, tenant: &str, after: Option<i64>, rows: i64) -> Re
     store::list_keys(tx, after.unwrap_or_default(), rows)
 }
 
-/// Revokes a key, at once. A key that is revoked stays so, and keeps its time.
+/// Gives a key a fixed token, which opens it beside its own where the server takes such tokens; in place of the one that it has.
+///
+/// # Errors
+/// [`Code::NotFound`](crate::error::Code::NotFound) for the tenant or the key, which must not be revoked;
+/// [`Code::AlreadyExists`](crate::error::Code::AlreadyExists) where the token is another key's.
+pub fn put_alias(
+    tx: &mut Tx,
+    tenant: &str,
+    key_id: i64,
+    token: &FixedToken,
+    now: DateTime<Utc>,
+) -> Result<()> {
+    enter(tx, tenant)?;
+    if store::put_alias(tx, key_id, token.sha256(), now)? { Ok(()) } else { Err(Error::not_found()) }
+}
+
+/// Takes a key's fixed token away.
+///
+/// # Errors
+/// [`Code::NotFound`](crate::error::Code::NotFound) for the tenant, the key, or the fixed token.
+pub fn delete_alias(tx: &mut Tx, tenant: &str, key_id: i64) -> Result<()> {
+    enter(tx, tenant)?;
+    if store::delete_alias(tx, key_id)? { Ok(()) } else { Err(Error::not_found()) }
+}
+
+/// Revokes a key, at once. A key that is revoked stays so, and keeps its time; its fixed token is free again.
 ///
 /// # Errors
 /// [`Code::NotFound`](crate::error::Code::NotFound) for the tenant or the key.

@@ -45,6 +45,41 @@ impl Token {
     }
 }
 
+/// The least and the most characters of a fixed token.
+pub const FIXED_LENGTH: std::ops::RangeInclusive<usize> = 8..=512;
+
+/// A text that is to open a key beside the key's own token: visible ASCII, and no key's own token.
+#[derive(Clone, PartialEq, Eq)]
+pub struct FixedToken([u8; 32]);
+
+impl FixedToken {
+    /// Reads one; only its hash is kept.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub fn parse(text: &str) -> Result<FixedToken, String> {
+        let (least, most) = (FIXED_LENGTH.start(), FIXED_LENGTH.end());
+        if !FIXED_LENGTH.contains(&text.len()) || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!("must be {least} to {most} visible characters of ASCII, without spaces"));
+        }
+        if text.starts_with("slb_") {
+            return Err("must not begin as the keys' own tokens do, with `slb_`".into());
+        }
+        Ok(FixedToken(Sha256::digest(text).into()))
+    }
+
+    /// What is stored of it.
+    pub fn sha256(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for FixedToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FixedToken(…)")
+    }
+}
+
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "slb_{}_{}_…", self.tenant.0, self.key_id)

@@ -10,7 +10,7 @@ use super::settings::{Settings, Spending};
 use super::tenant::{Key, NewKey, Tenant};
 use crate::ctx::{Scope, TenantId};
 use crate::db::Tx;
-use crate::db::schema::{api_keys, tenant_settings, tenants};
+use crate::db::schema::{api_keys, key_aliases, tenant_settings, tenants};
 use crate::error::Result;
 
 pub fn insert_tenant(tx: &mut Tx, name: &str, now: DateTime<Utc>) -> Result<Tenant> {
@@ -99,6 +99,70 @@ pub fn find_key(connection: &mut PgConnection, tenant: TenantId, key_id: i64) ->
     }))
 }
 
+/// The call of `key_of_alias`, a prepared statement as [`FindKey`] is.
+#[derive(QueryId)]
+struct FindAlias {
+    sha256: Vec<u8>,
+}
+
+impl Query for FindAlias {
+    type SqlType =
+        (BigInt, BigInt, Array<Text>, Nullable<Array<Text>>, Nullable<Timestamptz>, Nullable<Timestamptz>);
+}
+
+impl QueryFragment<Pg> for FindAlias {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        out.push_sql("select tenant_id, key_id, scopes, slates, expires_at, revoked_at from key_of_alias(");
+        out.push_bind_param::<Binary, _>(&self.sha256)?;
+        out.push_sql(")");
+        Ok(())
+    }
+}
+
+impl RunQueryDsl<PgConnection> for FindAlias {}
+
+/// The key that the fixed token of this hash opens, on a connection that is in no tenant's transaction.
+///
+/// # Errors
+/// Of the database.
+pub fn find_alias(
+    connection: &mut PgConnection,
+    sha256: &[u8; 32],
+) -> Result<Option<(TenantId, i64, KeySecret)>> {
+    type Row = (i64, i64, Vec<String>, Option<Vec<String>>, Option<DateTime<Utc>>, Option<DateTime<Utc>>);
+    let row: Option<Row> = FindAlias { sha256: sha256.to_vec() }.get_result(connection).optional()?;
+    Ok(row.map(|(tenant, key_id, names, slates, expires_at, revoked_at)| {
+        let secret_sha256 = sha256.to_vec();
+        (
+            TenantId(tenant),
+            key_id,
+            KeySecret { secret_sha256, scopes: scopes(names), slates, expires_at, revoked_at },
+        )
+    }))
+}
+
+/// Gives the key this fixed token, in place of one that it has; false where the tenant has no such key that lives.
+pub fn put_alias(tx: &mut Tx, key_id: i64, sha256: &[u8; 32], now: DateTime<Utc>) -> Result<bool> {
+    let live = api_keys::table.find((tx.tenant(), key_id)).filter(api_keys::revoked_at.is_null());
+    if !diesel::select(diesel::dsl::exists(live)).get_result::<bool>(tx.conn())? {
+        return Ok(false);
+    }
+    let set = (key_aliases::sha256.eq(&sha256[..]), key_aliases::created_at.eq(now));
+    diesel::insert_into(key_aliases::table)
+        .values((key_aliases::tenant_id.eq(tx.tenant()), key_aliases::key_id.eq(key_id), set))
+        .on_conflict((key_aliases::tenant_id, key_aliases::key_id))
+        .do_update()
+        .set(set)
+        .execute(tx.conn())?;
+    Ok(true)
+}
+
+/// Takes the key's fixed token away; false where it has none.
+pub fn delete_alias(tx: &mut Tx, key_id: i64) -> Result<bool> {
+    let gone = diesel::delete(key_aliases::table.find((tx.tenant(), key_id))).execute(tx.conn())?;
+    Ok(gone > 0)
+}
+
 fn scopes(names: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<Scope> {
     let named = |name: &str| Scope::ALL.into_iter().find(|scope| scope.as_str() == name);
     names.into_iter().filter_map(|name| named(name.as_ref())).collect()
@@ -164,6 +228,7 @@ pub fn revoke_key(tx: &mut Tx, key_id: i64, now: DateTime<Utc>) -> Result<bool> 
     diesel::update(key.filter(api_keys::revoked_at.is_null()))
         .set(api_keys::revoked_at.eq(now))
         .execute(tx.conn())?;
+    delete_alias(tx, key_id)?;
     Ok(exists)
 }
 

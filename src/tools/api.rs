@@ -14,6 +14,7 @@ use super::capability::{Capability, NewCapability};
 use super::runner;
 use crate::app::App;
 use crate::corpora::entry::{Id, Status};
+use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::http::auth::{Admin, ReadOrRetrieve, Retrieve};
 use crate::http::body::DEFAULT_LIMIT;
@@ -22,12 +23,18 @@ use crate::http::idempotency::{IdempotencyKey, once};
 use crate::http::json::{Body, OptionalBody};
 use crate::http::page::{self, Page, PageQuery};
 use crate::http::query::Query;
+use crate::precondition::Preconditions;
 use crate::routes::ops;
 use crate::routes::version::{Kind, Version, Versioned, name};
 
 /// Registers the operations.
 pub fn configure(config: &mut ServiceConfig) {
-    config.service(call_tool).service(list_capabilities).service(get_capability).service(put_capability);
+    config
+        .service(call_tool)
+        .service(list_capabilities)
+        .service(get_capability)
+        .service(find_capability)
+        .service(put_capability);
 }
 
 /// A version of a capability, for the OpenAPI document.
@@ -85,11 +92,38 @@ async fn get_capability(
     path: web::Path<(String, String)>,
     Conditions(conditions): Conditions,
 ) -> Result<HttpResponse> {
-    let found = match Capability::built_in_version(&path.0, &path.1) {
+    find(&app, &ctx, path.into_inner(), &conditions).await
+}
+
+/// Find a version of a capability
+///
+/// The same as in the catalogue, for runtimes that look here.
+#[utoipa::path(operation_id = "find_capability", tag = "catalog",
+    params(("capability_id" = String, Path, description = "The capability's id", example = "weather"),
+           ("version" = String, Path, description = "The version", example = "1"), ConditionHeaders),
+    responses((status = 200, description = "The version", body = CapabilityView,
+        headers(("ETag" = String, description = "Changes with the version")))))]
+#[get("/capabilities/{capability_id}/versions/{version}")]
+async fn find_capability(
+    ReadOrRetrieve(ctx): ReadOrRetrieve,
+    app: web::Data<App>,
+    path: web::Path<(String, String)>,
+    Conditions(conditions): Conditions,
+) -> Result<HttpResponse> {
+    find(&app, &ctx, path.into_inner(), &conditions).await
+}
+
+async fn find(
+    app: &App,
+    ctx: &Ctx,
+    (id, version): (String, String),
+    conditions: &Preconditions,
+) -> Result<HttpResponse> {
+    let found = match Capability::built_in_version(&id, &version) {
         Some(built_in) => built_in,
-        None => app.db.tenant(ctx.tenant, move |tx| ops::get(tx, Kind::Capability, &path.0, &path.1)).await?,
+        None => app.db.tenant(ctx.tenant, move |tx| ops::get(tx, Kind::Capability, &id, &version)).await?,
     };
-    conditional::json(&conditions, &found.etag(), &found.view(Kind::Capability))
+    conditional::json(conditions, &found.etag(), &found.view(Kind::Capability))
 }
 
 /// Make a version of a capability

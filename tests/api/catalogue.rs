@@ -36,7 +36,7 @@ async fn every_table_is_isolated_by_exactly_one_policy() {
                         min(p.polcmd::text), min(pg_get_expr(p.polqual, p.polrelid)), \
                         min(pg_get_expr(p.polwithcheck, p.polrelid))) as line \
                  from pg_class c left join pg_policy p on p.polrelid = c.oid \
-                 where c.relkind in ('r', 'p') and {OURS} and c.relname not in ('tenants', 'run_queue') \
+                 where c.relkind in ('r', 'p') and {OURS} and c.relname not in ('tenants', 'run_queue', 'key_aliases') \
                  group by c.oid, c.relname, c.relrowsecurity, c.relforcerowsecurity order by 1"
             ),
         );
@@ -45,6 +45,15 @@ async fn every_table_is_isolated_by_exactly_one_policy() {
             let (_, rest) = table.split_once(' ').unwrap();
             assert_eq!(rest, "t f 1 * (tenant_id = app_tenant()) (tenant_id = app_tenant())", "{table}");
         }
+        // What opens a key is seen and set by the operator's transactions alone, each in one tenant.
+        let aliases = lines(
+            connection,
+            "select concat_ws(' ', c.relrowsecurity, p.polcmd, pg_get_expr(p.polqual, p.polrelid), \
+                    pg_get_expr(p.polwithcheck, p.polrelid)) as line \
+             from pg_policy p join pg_class c on c.oid = p.polrelid where c.oid = 'key_aliases'::regclass",
+        );
+        let both = "((tenant_id = app_tenant()) AND app_operator())";
+        assert_eq!(aliases, [format!("t * {both} {both}")]);
         // The queue of runs is read across tenants, by the operator's transactions; so it holds ids and times alone.
         let queue = lines(
             connection,
@@ -138,6 +147,7 @@ async fn the_application_role_can_do_no_more_than_it_needs() {
                 "folders: delete, insert, select, update",
                 "idempotency_keys: delete, insert, select, update",
                 "api_keys: insert, select",
+                "key_aliases: delete, insert, select",
                 "passage_roots: delete, insert, select",
                 "passages: delete, insert, select, update",
                 "provenance: insert, select",
@@ -184,7 +194,11 @@ async fn the_application_role_can_do_no_more_than_it_needs() {
 
 /// Functions of the owner that believe their caller, and why they may. All others that take anything say whose it is, and
 /// refuse what is not the transaction's tenant.
-const TRUSTING: [(&str, &str); 2] = [
+const TRUSTING: [(&str, &str); 3] = [
+    (
+        "key_of_alias",
+        "signing in by a fixed token: it tells of the key that the hash of one names, and of no other",
+    ),
     (
         "api_key",
         "signing in: before the key is known there is no tenant; it gives the hash of a secret to compare with",

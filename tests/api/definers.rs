@@ -12,9 +12,10 @@ use slatebase::db::roles::refuse_powerful;
 use crate::support::Server;
 
 /// Every function of the owner, as a call that passes its checks; `$` is the tenant. The last one leaves nothing to attack.
-const CALLS: [(&str, &str); 8] = [
+const CALLS: [(&str, &str); 9] = [
     ("analyze_passages", "public.analyze_passages()"),
     ("api_key", "public.api_key($, 1)"),
+    ("key_of_alias", "public.key_of_alias('\\x00')"),
     ("drop_terms", "public.drop_terms($, array(select i from pg_catalog.generate_series(1, 100) i))"),
     // An error where there was nothing to do: it comes before the other that analyzes.
     ("refresh_statistics", "1 / public.refresh_statistics()"),

@@ -5,6 +5,7 @@ mod context;
 mod races;
 mod rounds;
 mod store_changes;
+mod tool;
 
 use serde_json::{Value, json};
 
@@ -166,10 +167,10 @@ async fn what_is_wrong_with_a_declaration_is_told_by_pointer() {
     let caller = knowledge(&server, FILES).await;
     let open = |body: Value| caller.post("/v1/sessions").json(body);
     let good = declaration(json!({}));
-    open(json!({"retrieve": good, "route": {}})).await.invalid_at("/route/route_id");
+    open(json!({"retrieve": good, "route": {}})).await.invalid_at("/route");
     open(json!({"retrieve": good, "goal": 7})).await.invalid_at("/goal");
     open(json!({"retrieve": good, "fields": {"a\nb": 1}})).await.invalid_at("/fields/a\nb");
-    open(json!({})).await.invalid_at("/retrieve");
+    open(json!({})).await.invalid_at("");
     open(json!({"retrieve": declaration(json!({"to": {"slate": "Knowledge", "folder": "nope"}}))}))
         .await
         .invalid_at("/retrieve/to/folder");

@@ -37,9 +37,10 @@ fn operation(id: &str) -> Operation {
         "get_docs" | "get_healthz" | "get_metrics" | "get_openapi" | "get_readyz" | "get_service" => {
             of(Service, &[], Value::Null)
         }
-        "list_tenants" | "get_tenant" | "delete_tenant" | "list_keys" | "revoke_key" => {
+        "list_tenants" | "get_tenant" | "delete_tenant" | "list_keys" | "revoke_key" | "delete_key_alias" => {
             of(Operator, &[], Value::Null)
         }
+        "put_key_alias" => of(Operator, &[], json!({"token": "fixed-token"})),
         "create_tenant" => of(Operator, &[], json!({"name": "new"})),
         "create_key" => of(Operator, &[], json!({"label": "new", "scopes": ["read"]})),
         "get_settings" => of(Tenant, &["admin"], Value::Null),
@@ -59,7 +60,9 @@ fn operation(id: &str) -> Operation {
         "move_folder" => of(Slate, &["write"], json!({"path": "elsewhere"})),
         "post_files" => of(Slate, &["write"], json!({"path": "new.md", "content": ""})),
         "list_corpora" | "list_routes" | "list_capabilities" => of(Tenant, reads, Value::Null),
-        "get_corpus" | "get_route" | "get_capability" => of(Slate, reads, Value::Null),
+        "get_corpus" | "get_route" | "find_route" | "get_capability" | "find_capability" => {
+            of(Slate, reads, Value::Null)
+        }
         "list_sources" => of(Tenant, &["admin"], Value::Null),
         "get_api_source" | "delete_api_source" | "get_database_source" | "delete_database_source" => {
             of(Slate, &["admin"], Value::Null)
@@ -91,9 +94,12 @@ fn operation(id: &str) -> Operation {
             let declaration = json!({"to": {"slate": "{slate}", "folder": ""}, "as": "D", "maxRounds": 1, "requestMatch": request_match});
             of(Slate, &["retrieve"], json!({"retrieve": declaration}))
         }
-        "get_session" | "get_prompt" | "list_rounds" | "list_session_provenance" | "get_provenance" => {
-            of(Slate, reads, Value::Null)
-        }
+        "get_session"
+        | "get_session_tool"
+        | "get_prompt"
+        | "list_rounds"
+        | "list_session_provenance"
+        | "get_provenance" => of(Slate, reads, Value::Null),
         "submit_round" => of(Slate, &["retrieve"], json!({"output": {"files": ["d/a.md"]}})),
         "forget_context" => of(Slate, &["retrieve"], json!({})),
         "get_run" | "watch_session" => of(Slate, reads, Value::Null),
@@ -343,8 +349,10 @@ async fn a_key_bound_to_another_slate_sees_no_other() {
     // Sources, secrets, routes and capabilities are the tenant's, and lie in no slate.
     let named = [
         "get_route",
+        "find_route",
         "put_route",
         "get_capability",
+        "find_capability",
         "put_capability",
         "list_routes",
         "list_capabilities",
@@ -389,6 +397,7 @@ const CONTRACT: &[&str] = &[
     "DELETE /v1/sources/databases/{name}",
     "DELETE /v1/tenants/{tenant}",
     "DELETE /v1/tenants/{tenant}/keys/{key_id}",
+    "DELETE /v1/tenants/{tenant}/keys/{key_id}/alias",
     "GET /",
     "GET /docs",
     "GET /healthz",
@@ -396,11 +405,13 @@ const CONTRACT: &[&str] = &[
     "GET /openapi.json",
     "GET /readyz",
     "GET /v1/capabilities/retrieve",
+    "GET /v1/capabilities/{capability_id}/versions/{version}",
     "GET /v1/catalog/capabilities",
     "GET /v1/catalog/capabilities/{capability_id}/{version}",
     "GET /v1/catalog/corpora",
     "GET /v1/catalog/corpora/{corpus_id}",
     "GET /v1/catalog/routes",
+    "GET /v1/catalog/routes/{route_id}",
     "GET /v1/catalog/routes/{route_id}/{route_version}",
     "GET /v1/provenance/{id}",
     "GET /v1/secrets",
@@ -411,6 +422,7 @@ const CONTRACT: &[&str] = &[
     "GET /v1/sessions/{id}/provenance",
     "GET /v1/sessions/{id}/rounds",
     "GET /v1/sessions/{id}/run",
+    "GET /v1/sessions/{id}/tool",
     "GET /v1/settings",
     "GET /v1/slates",
     "GET /v1/slates/{slate}",
@@ -460,6 +472,7 @@ const CONTRACT: &[&str] = &[
     "PUT /v1/slates/{slate}/metatags/{path}",
     "PUT /v1/sources/apis/{name}",
     "PUT /v1/sources/databases/{name}",
+    "PUT /v1/tenants/{tenant}/keys/{key_id}/alias",
 ];
 
 #[test]

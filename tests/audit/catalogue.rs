@@ -28,6 +28,7 @@ pub async fn sessions(player: &mut Player<'_>) {
     let id = &session[..];
     player.get("get_session", &[id]).await;
     player.get("get_prompt", &[id]).await;
+    player.get("get_session_tool", &[id, "?format=text"]).await;
     let first = json!({"files": [&names[0], "nope.md"], "subfolders": ["."], "glob": "f0000*"});
     let second = json!({"metatag": {"name": "category", "contains": "c1"}, "files": names});
     let third = json!({"where": {"tag": "rank", "lt": 1000}});
@@ -138,11 +139,14 @@ pub async fn routes(player: &mut Player<'_>) {
         "output_schema": {"type": "object"}, "invoke": {"method": "POST", "url": host.url("/nothing")}});
     player.call("put_capability", &["nothing", "1"], capability).await;
     player.get("get_capability", &["nothing", "1"]).await;
+    player.get("find_capability", &["nothing", "1"]).await;
     let scope = json!({"mode": "deterministic_prefetch", "scope": ["c1", "c2"]});
     let route = json!({"status": "published", "retrieval": scope});
     player.call("put_route", &["packed", "1"], json!({"retrieval": scope})).await;
     player.call("put_route", &["packed", "1"], route).await;
     player.get("get_route", &["packed", "1"]).await;
+    player.get("find_route", &["packed", "?route_version=1"]).await;
+    player.get("find_route", &["packed"]).await;
     let tools = json!([{"capability_id": "nothing", "capability_version": "1"}]);
     let route =
         json!({"status": "published", "retrieval": {"mode": "tool", "scope": ["c1"]}, "tools": tools});

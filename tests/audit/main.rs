@@ -112,6 +112,7 @@ async fn play(
         config.outbound.outbound_allow = vec!["127.0.0.0/8".parse().unwrap()];
         config.outbound.outbound_rate = 1000;
         config.runs.max_runs = 2;
+        config.fixed_tokens = true;
         config.runs.model_attempts = 2;
     })
     .await;

@@ -73,6 +73,13 @@ impl<'a> Player<'a> {
         self.call_with(id, path, body, &[]).await
     }
 
+    /// Lists the slates, by another token.
+    pub async fn signed_in(&mut self, token: &str) {
+        let reply = self.caller.with_token(token).get("/v1/slates").await;
+        assert_eq!(reply.status, 200, "{}", String::from_utf8_lossy(&reply.body));
+        self.recorder.look("list_slates", "by a fixed token");
+    }
+
     /// The same with headers.
     pub async fn call_with(
         &mut self,
@@ -98,7 +105,8 @@ impl<'a> Player<'a> {
         }
         given.for_each(|query| filled.push_str(query));
         let caller = if id.ends_with("_tenant")
-            || ["list_tenants", "create_key", "list_keys", "revoke_key"].contains(&id)
+            || ["list_tenants", "create_key", "list_keys", "revoke_key", "put_key_alias", "delete_key_alias"]
+                .contains(&id)
         {
             &self.server.operator
         } else {

@@ -1,10 +1,11 @@
 //! Opening a session with what its route has packed for it (corpora, "Prefetch").
 
 use serde_json::{Value, json};
+use url::Url;
 
 use super::{NewSession, checked, events, view};
 use crate::corpora::chunk::Given;
-use crate::corpora::corpus::{Corpus, Place};
+use crate::corpora::corpus::{Corpus, NewCorpus, Place};
 use crate::corpora::entry::Status;
 use crate::corpora::ops as corpora;
 use crate::corpora::ops::gateway;
@@ -32,12 +33,13 @@ pub enum Begun {
     Ask(Vec<Corpus>),
 }
 
-/// Opens a session, unless its route has corpora at other hosts, which are asked while no transaction is held.
+/// Opens a session, unless its route has corpora at other hosts, which are asked while no transaction is held. A corpus whose
+/// gateway is this service, which others reach at `public`, is searched as what it stands for.
 ///
 /// # Errors
 /// As [`open`](super::open); [`Code::Invalid`](crate::error::Code::Invalid) where there is no such published route.
-pub fn begin(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<Begun> {
-    let found = match scope(tx, ctx, new)? {
+pub fn begin(tx: &mut Tx, ctx: &Ctx, new: &NewSession, public: Option<&Url>) -> Result<Begun> {
+    let found = match scope(tx, ctx, new, public)? {
         None => return super::open(tx, ctx, new).map(Box::new).map(Begun::Opened),
         Some(found) => found,
     };
@@ -65,11 +67,12 @@ pub fn finish(
     tx: &mut Tx,
     ctx: &Ctx,
     new: &NewSession,
+    public: Option<&Url>,
     fetched: Result<Vec<Fetched>, Unpacked>,
 ) -> Result<SessionView> {
     let session = checked(tx, ctx, new)?;
     let packed = match fetched {
-        Ok(fetched) => match scope(tx, ctx, new)? {
+        Ok(fetched) => match scope(tx, ctx, new, public)? {
             Some(Ok(scope)) => pack(tx, ctx, new, scope, fetched)?,
             Some(Err(unpacked)) => Err(unpacked),
             None => pack(tx, ctx, new, Vec::new(), fetched)?,
@@ -111,7 +114,12 @@ fn open_packed(
 }
 
 /// The corpora that are to be packed, in order, or why none can be; none where the session's route packs nothing.
-fn scope(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<Option<Result<Vec<Corpus>, Unpacked>>> {
+fn scope(
+    tx: &mut Tx,
+    ctx: &Ctx,
+    new: &NewSession,
+    public: Option<&Url>,
+) -> Result<Option<Result<Vec<Corpus>, Unpacked>>> {
     let Some(named) = &new.route else { return Ok(None) };
     let (id, version) = (named.route_id.as_str(), named.route_version.as_str());
     let found = routes::find_route(tx, id, version)?.filter(|(_, status)| *status == Status::Published);
@@ -138,10 +146,29 @@ fn scope(tx: &mut Tx, ctx: &Ctx, new: &NewSession) -> Result<Option<Result<Vec<C
                 let detail = format!("the corpus `{id}` is not published");
                 return Ok(Some(Err(Unpacked::new(Reason::CorpusNotPublished, detail))));
             }
+            Some(corpus) if public.is_some_and(|public| corpus.row.is_ours(public)) => {
+                match stands_for(tx, ctx, corpus)? {
+                    Ok(corpus) => scope.push(corpus),
+                    Err(unpacked) => return Ok(Some(Err(unpacked))),
+                }
+            }
             Some(corpus) => scope.push(corpus),
         }
     }
     Ok(Some(Ok(scope)))
+}
+
+/// A corpus whose gateway is this service, with the place of the one that the gateway would search.
+fn stands_for(tx: &mut Tx, ctx: &Ctx, corpus: Corpus) -> Result<Result<Corpus, Unpacked>> {
+    let found = corpora::find_collection(tx, ctx, &corpus.row.collection)?;
+    let found = found.filter(|found| found.row.slate().is_some() && found.row.status == Status::Published);
+    let Some(found) = found else {
+        let (id, collection) = (&corpus.row.id, &corpus.row.collection);
+        let detail = format!("the corpus `{id}`: no published corpus of a slate is named `{collection}`");
+        return Ok(Err(Unpacked::new(Reason::GatewayError, detail)));
+    };
+    let NewCorpus { place, max_chunks, .. } = found.row;
+    Ok(Ok(Corpus { row: NewCorpus { place, max_chunks, ..corpus.row }, ..corpus }))
 }
 
 /// What is recorded of each chunk: its slate and folder, where it comes from one, and the item.

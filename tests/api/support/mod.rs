@@ -129,6 +129,16 @@ impl Server {
         (running, caller)
     }
 
+    /// The same with a configuration that is changed first.
+    pub async fn beside_with(&self, caller: &Caller, change: impl FnOnce(&mut Config)) -> (Running, Caller) {
+        let mut config = self.config.clone();
+        change(&mut config);
+        let db = Db::connect(&config.database.pool(self.database.url())).unwrap();
+        let running = server::run(App::new(db, &config).unwrap(), &config).await.unwrap();
+        let caller = Caller::new(format!("http://{}", running.address), caller.token.clone());
+        (running, caller)
+    }
+
     /// Makes many files `c…` beside the one at `path`, which they are copies of.
     pub fn copies(&self, path: &str, count: u32) {
         self.database.copies(path, count);
