@@ -46,6 +46,13 @@ pub const EXCEPTIONS: &[Exception] = &[
         why: "it counts the metatags of up to 100,000 files",
     },
     Exception {
+        operation: "get_session_tool",
+        fragment: "from search_file_tags where tenant_id = $1 and not hidden",
+        removed: 0.0,
+        buffers: 8_000.0,
+        why: "it counts the metatags of up to 100,000 files",
+    },
+    Exception {
         operation: "export_slate, /v1/slates/Docs/export$",
         fragment: "select count(*) as count from files",
         removed: ALL,
