@@ -239,9 +239,9 @@ async fn get_prompt(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct ToolQuery {
-    /// What it is written for.
+    /// What it is written for; left out, `openai`.
     #[serde(default)]
-    #[param(inline, default = "openai")]
+    #[param(inline)]
     format: Format,
 }
 
