@@ -27,6 +27,8 @@ pub struct App {
     pub archives: ArchiveConfig,
     /// How sessions are run.
     pub runs: RunsConfig,
+    /// The hosts, with or without a port, at which `/mcp` may be reached; none is any.
+    pub mcp_hosts: Arc<[String]>,
     /// True once the server is stopping: what would go on for long, such as a stream of events, ends by itself.
     pub stopping: watch::Sender<bool>,
     /// Whether fixed tokens open the keys that they were given to.
@@ -51,6 +53,7 @@ impl App {
             archive_permits: Arc::new(Semaphore::new(1)),
             archives: ArchiveConfig::default(),
             runs: RunsConfig::NONE,
+            mcp_hosts: Arc::default(),
             stopping: watch::Sender::new(false),
             fixed_tokens: false,
             public_url: None,
@@ -71,6 +74,7 @@ impl App {
             archive_permits: Arc::new(Semaphore::new(config.max_archives.into())),
             archives: config.archives,
             runs: config.runs,
+            mcp_hosts: config.mcp_hosts().into(),
             stopping: watch::Sender::new(false),
             fixed_tokens: config.fixed_tokens,
             public_url: config.public_url.clone(),

@@ -219,6 +219,11 @@ pub struct Config {
     #[command(flatten)]
     pub archives: ArchiveConfig,
 
+    /// Hosts, with or without a port and with commas between, at which /mcp may be reached. Unset: those of this machine where
+    /// it listens on no other, else any
+    #[arg(long, env = "SLATEBASE_MCP_HOSTS", value_delimiter = ',', value_name = "HOSTS")]
+    pub mcp_hosts: Option<Vec<String>>,
+
     /// How log lines are written, to standard error
     #[arg(long, env = "SLATEBASE_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
@@ -242,6 +247,20 @@ pub struct Config {
     /// The database.
     #[command(flatten)]
     pub database: DatabaseConfig,
+}
+
+impl Config {
+    /// The hosts at which `/mcp` may be reached; none is any.
+    pub fn mcp_hosts(&self) -> Vec<String> {
+        let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+        let host = self.listen.rsplit_once(':').map_or(&*self.listen, |(host, _)| host);
+        let is_own = own.iter().any(|name| name == host.trim_matches(['[', ']']));
+        match &self.mcp_hosts {
+            Some(hosts) => hosts.clone(),
+            None if is_own => own.into(),
+            None => Vec::new(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@
 //! | [`capability`] | `retrieve`: one thing of a file, the web, an API or a database; citations and quotes |
 //! | [`provenance`] | the record of every response, chained, sealed, and verified |
 //! | [`outbound`] | requests to other hosts |
+//! | [`mcp`] | the Model Context Protocol: slates as tools and resources, and a session as a server of its own |
 //! | [`maintenance`] | shedding what nobody needs any more |
 //! | [`db`] | the doors to a connection, migrations, roles, and the embedded Postgres |
 //! | [`ctx`], [`error`], [`path`], [`item`], [`authority`], [`precondition`], [`yaml`], [`schema`], [`given`], [`hex`] | plain types and functions that every feature may use |
@@ -62,6 +63,7 @@ pub mod http;
 pub mod idempotency;
 pub mod item;
 pub mod maintenance;
+pub mod mcp;
 pub mod metatags;
 pub mod outbound;
 pub mod passages;

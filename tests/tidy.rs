@@ -31,6 +31,7 @@ const CHAIN: &[&[&str]] = &[
     &["runs"],
     &["capability"],
     &["maintenance"],
+    &["mcp"],
 ];
 
 /// Features apart from the chain: who calls, and what a call is answered with again. They may use any in the chain that

@@ -170,6 +170,18 @@ diesel::table! {
 }
 
 diesel::table! {
+    mcp_sessions (tenant_id, id) {
+        tenant_id -> Int8,
+        id -> Uuid,
+        key_id -> Int8,
+        session_id -> Nullable<Uuid>,
+        initialize -> Nullable<Json>,
+        created_at -> Timestamptz,
+        expires_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     passage_roots (tenant_id, id) {
         tenant_id -> Int8,
         id -> Int8,
@@ -448,6 +460,7 @@ diesel::joinable!(api_keys -> tenants (tenant_id));
 diesel::joinable!(blobs -> tenants (tenant_id));
 diesel::joinable!(catalog_versions -> tenants (tenant_id));
 diesel::joinable!(corpora -> tenants (tenant_id));
+diesel::joinable!(mcp_sessions -> tenants (tenant_id));
 diesel::joinable!(passage_roots -> tenants (tenant_id));
 diesel::joinable!(provenance -> tenants (tenant_id));
 diesel::joinable!(run_queue -> tenants (tenant_id));
@@ -472,6 +485,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     folders,
     idempotency_keys,
     key_aliases,
+    mcp_sessions,
     passage_roots,
     passages,
     provenance,

@@ -49,6 +49,7 @@ use utoipa_actix_web::{AppExt, scope};
 
 use crate::app::App;
 use crate::error::{Code, Error, FieldError, Result};
+use crate::mcp::api::Mcp;
 
 pub mod auth;
 pub mod body;
@@ -87,6 +88,7 @@ pub fn configure(config: &mut ServiceConfig) {
 /// The whole service.
 pub fn app(
     app: App,
+    mcp: Mcp,
 ) -> actix_web::App<
     impl ServiceFactory<
         ServiceRequest,
@@ -108,6 +110,7 @@ pub fn app(
         )
         .configure(service::configure)
         .into_app()
+        .configure(|config| mcp.mount(config))
         .default_service(web::to(no_route))
         .wrap(from_fn(keep_exact))
         .wrap(Compress::default())

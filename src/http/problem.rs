@@ -90,10 +90,15 @@ pub async fn problems(
     Ok(res)
 }
 
+/// Marks a response whose body is what its protocol says, also where it is a refusal.
+#[derive(Debug, Clone, Copy)]
+pub struct AsItIs;
+
 /// The response with a problem as its body, where it is a refusal without one.
 pub fn render<B: MessageBody + 'static>(res: ServiceResponse<B>) -> ServiceResponse<BoxBody> {
     let status = res.status();
     let done = res.headers().get(header::CONTENT_TYPE).is_some_and(|value| value == MEDIA_TYPE);
+    let done = done || res.response().extensions().get::<AsItIs>().is_some();
     if status.as_u16() < 400 || done {
         return res.map_into_boxed_body();
     }

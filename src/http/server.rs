@@ -13,6 +13,7 @@ use super::metrics::recorder;
 use crate::app::App;
 use crate::config::Config;
 use crate::maintenance::runner;
+use crate::mcp::api::Mcp;
 
 /// How long requests in flight may take to end once the server is told to stop, in seconds.
 const SHUTDOWN_SECONDS: u64 = 30;
@@ -52,7 +53,8 @@ pub async fn run(app: App, config: &Config) -> anyhow::Result<Running> {
     let metrics = recorder()?;
     let db = app.db.clone();
     let stopping = app.stopping.clone();
-    let server = HttpServer::new(move || super::app(app.clone()))
+    let mcp = Mcp::new(&app);
+    let server = HttpServer::new(move || super::app(app.clone(), mcp.clone()))
         .workers(workers)
         .worker_max_blocking_threads(pool / workers)
         .client_request_timeout(HEAD_TIMEOUT)

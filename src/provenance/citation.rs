@@ -124,12 +124,18 @@ pub fn lines_text(lines: &[LineRange]) -> String {
 
 /// The citation of a version, given the slate's name and the version's path from the slate's root.
 pub fn reference(slate: &str, path: &str, version: i64) -> String {
+    let mut out = address_of(slate, path);
+    out.push('@');
+    out.push_str(&version.to_string());
+    out
+}
+
+/// The [`Address`] of a file, given the slate's name and the file's path from the slate's root.
+pub fn address_of(slate: &str, path: &str) -> String {
     let mut out = String::from(SCHEME);
     encode(&mut out, slate);
     out.push('/');
     encode(&mut out, path);
-    out.push('@');
-    out.push_str(&version.to_string());
     out
 }
 

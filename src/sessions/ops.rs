@@ -29,6 +29,7 @@ use crate::retrieval::view::ItemView;
 use crate::routes::route::RouteRef;
 use crate::{retrieval, slates};
 
+pub mod calls;
 pub mod events;
 pub mod prefetch;
 pub mod rounds;

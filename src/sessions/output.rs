@@ -54,12 +54,14 @@ pub enum AnswerReason {
     NoGrantedMode,
     /// It is a text that holds no JSON value, or more than one.
     NotJson,
+    /// Its caller said that it is the answer.
+    Said,
 }
 
 impl AnswerReason {
     /// Every reason.
     pub const ALL: &[AnswerReason] =
-        &[AnswerReason::NoMatch, AnswerReason::NoGrantedMode, AnswerReason::NotJson];
+        &[AnswerReason::NoMatch, AnswerReason::NoGrantedMode, AnswerReason::NotJson, AnswerReason::Said];
 
     /// The reason of this [name](AnswerReason::as_str).
     pub fn from_name(name: &str) -> Option<AnswerReason> {
@@ -72,6 +74,7 @@ impl AnswerReason {
             AnswerReason::NoMatch => "no_match",
             AnswerReason::NoGrantedMode => "no_granted_mode",
             AnswerReason::NotJson => "not_json",
+            AnswerReason::Said => "said",
         }
     }
 }

@@ -55,6 +55,8 @@ pub enum By {
     Service,
     /// The service itself, for a model that called a tool, which has been called.
     Tool,
+    /// A client, which says that the output is the answer.
+    Answer,
 }
 
 /// Takes a round of a client's, or answers again what came of it when it was taken before.
@@ -77,12 +79,16 @@ pub fn submit_by(tx: &mut Tx, ctx: &Ctx, id: Uuid, new: &NewRound, by: By) -> Re
     if let Some(taken) = taken(tx, &session.row, new, of_key)? {
         return rendered(tx, taken, ctx.now);
     }
-    if session.row.is_run && by == By::Client && !session.state.status.is_finished() {
+    if session.row.is_run && matches!(by, By::Client | By::Answer) && !session.state.status.is_finished() {
         return Err(Error::new(Code::RunActive, "cancel the session to end its run"));
     }
     let schema = compile_request_match(&session.terms.request_match, "/retrieve/requestMatch")
         .map_err(|wrong| Error::internal(anyhow::anyhow!("a stored schema: {}", wrong.detail)))?;
-    let decision = if by == By::Tool { Decision::Tool } else { decide(&new.output, &schema) };
+    let decision = match by {
+        By::Tool => Decision::Tool,
+        By::Answer => Decision::Answer(AnswerReason::Said),
+        By::Client | By::Service => decide(&new.output, &schema),
+    };
     let event = Event::Round { number: new.round, decision: decision.kind() };
     let (state, effects) = machine::step(session.state, event).map_err(refusal)?;
     session.state = state;
@@ -282,7 +288,7 @@ fn fetch(
 }
 
 /// The round that this was taken as before.
-fn taken(tx: &mut Tx, session: &SessionRow, new: &NewRound, of_key: Option<i32>) -> Result<Option<RoundRow>> {
+pub(super) fn taken(tx: &mut Tx, session: &SessionRow, new: &NewRound, of_key: Option<i32>) -> Result<Option<RoundRow>> {
     if let Some(number) = of_key
         && let Some(row) = store::round(tx, session.id, number)?
     {
@@ -330,7 +336,7 @@ pub fn list(tx: &mut Tx, ctx: &Ctx, id: Uuid, after: i32, limit: usize) -> Resul
 }
 
 /// What came of a round, rendered anew.
-fn rendered(tx: &mut Tx, row: RoundRow, now: DateTime<Utc>) -> Result<RoundView> {
+pub(super) fn rendered(tx: &mut Tx, row: RoundRow, now: DateTime<Utc>) -> Result<RoundView> {
     let items = match row.record_id {
         None => Vec::new(),
         Some(id) => {
