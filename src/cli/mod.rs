@@ -19,6 +19,7 @@ pub mod import;
 pub mod key;
 mod logging;
 pub mod maintain;
+pub mod mcp;
 pub mod migrate;
 mod model;
 pub mod openapi;
@@ -59,6 +60,7 @@ enum Command {
     Demo(Box<demo::Args>),
     Seed(seed::Args),
     Maintain(maintain::Args),
+    Mcp(Box<mcp::Args>),
     Import(import::Args),
     Export(export::Args),
     Migrate(migrate::Args),
@@ -84,6 +86,7 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(*args),
         Command::Seed(args) => seed::run(&args),
         Command::Maintain(args) => maintain::run(&args),
+        Command::Mcp(args) => mcp::run(*args),
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),
         Command::Migrate(args) => migrate::run(&args),

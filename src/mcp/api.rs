@@ -120,7 +120,12 @@ async fn guard(
 async fn admit(req: &mut ServiceRequest) -> Result<Caller> {
     let ctx = match req.extensions().get::<Principal>() {
         Some(Principal::Key(ctx)) => ctx.clone(),
-        _ => return Err(Error::new(Code::Forbidden, "the operator token is for tenants and their keys alone")),
+        _ => {
+            return Err(Error::new(
+                Code::Forbidden,
+                "the operator token is for tenants and their keys alone",
+            ));
+        }
     };
     let session = req.path().strip_prefix("/mcp/sessions/").map(|rest| rest.trim_end_matches('/').to_owned());
     let at = session.map(|id| Uuid::parse_str(&id).map_err(|_| Error::not_found())).transpose()?;
@@ -148,7 +153,10 @@ async fn refuse(
     named: bool,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
     let status = res.status();
-    let json = res.headers().get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/"));
+    let json = res
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"application/json"));
     if json && refused.is_none() {
         return Ok(as_it_is(res));
     }
@@ -182,8 +190,10 @@ async fn refuse(
 
 /// An answer of the protocol's, which nothing is to change: events are sent as they happen, and errors are JSON-RPC's.
 fn as_it_is(mut res: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
-    let events =
-        res.headers().get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
+    let events = res
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
     if events {
         let headers = res.headers_mut();
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("identity"));

@@ -148,6 +148,7 @@ async fn the_application_role_can_do_no_more_than_it_needs() {
                 "idempotency_keys: delete, insert, select, update",
                 "api_keys: insert, select",
                 "key_aliases: delete, insert, select",
+                "mcp_sessions: delete, insert, select, update",
                 "passage_roots: delete, insert, select",
                 "passages: delete, insert, select, update",
                 "provenance: insert, select",
@@ -353,6 +354,7 @@ async fn another_tenant_and_no_tenant_see_nothing() {
         // No server of this test runs anything.
         sql_query(format!(
             "with answer as (insert into run_answers select tenant_id, session_id, 1, '\"x\"', 'content', 1, 1, now() from runs) \
+             , client as (insert into mcp_sessions select tenant_id, session_id, 1, null, '{{}}', now(), now() from runs) \
              insert into usage_days (tenant_id, day) values ({acme}, '2026-11-02')"
         ))
         .execute(&mut superuser)

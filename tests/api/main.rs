@@ -16,6 +16,7 @@ mod history;
 mod idempotency;
 mod large_bodies;
 mod maintenance;
+mod mcp;
 mod metatags;
 mod nasty;
 mod nulls;

@@ -12,9 +12,25 @@ const PROBLEM: &str = "slatebase/problem";
 /// What came of a call. `input` is the schema of what the tool takes.
 pub(super) fn result(ctx: &Ctx, done: Result<Value, Error>, input: &JsonObject) -> CallToolResult {
     match done {
+        Ok(value) if value.get("failure").is_some_and(Value::is_object) => failure(value),
         Ok(value) => CallToolResult::structured(value),
         Err(error) => problem(ctx, &error, input),
     }
+}
+
+/// An answer that nothing could be got, which is on record as any other.
+fn failure(value: Value) -> CallToolResult {
+    let near = value["failure"]["alternatives"].as_array().filter(|near| !near.is_empty());
+    let advice = match near {
+        Some(near) => format!("What to do: try one of these: {}.", Value::from(near.clone())),
+        None => {
+            "What to do: `failure` tells what was wrong; look the thing up, or ask for another part of it."
+                .into()
+        }
+    };
+    let mut result = CallToolResult::structured_error(value);
+    result.content.push(ContentBlock::text(advice));
+    result
 }
 
 /// A problem, as the result of a call.
@@ -78,9 +94,11 @@ fn advice(error: &Error) -> String {
         Code::Invalid | Code::BadRequest | Code::MalformedJson => {
             "correct the members that are named, and call again.".into()
         }
-        Code::NotFound => "look it up first: `list_slates` tells the slates, `browse` the folders and files; names are \
+        Code::NotFound => {
+            "look it up first: `list_slates` tells the slates, `browse` the folders and files; names are \
                            case-sensitive."
-            .into(),
+                .into()
+        }
         Code::Gone => "its bytes are no longer kept; take the newest version.".into(),
         Code::Forbidden => "ask for a key with that scope; the call is no use with this one.".into(),
         Code::NameConflict | Code::AlreadyExists => "choose another name, or take away what has it.".into(),
@@ -88,7 +106,8 @@ fn advice(error: &Error) -> String {
         Code::SessionFinished => "the session takes no more calls; give its answer to whoever asked.".into(),
         Code::RunActive => "wait for the run, or cancel the session.".into(),
         Code::RoundConflict | Code::IdempotencyMismatch => {
-            "leave `slatebase/round` out to take the next round, or send the very arguments of that round.".into()
+            "leave `slatebase/round` out to take the next round, or send the very arguments of that round."
+                .into()
         }
         Code::LimitReached | Code::Overloaded | Code::QueryTimeout | Code::Unavailable | Code::Conflict => {
             format!("wait {after} s, then call again as you did.")

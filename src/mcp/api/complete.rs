@@ -16,7 +16,12 @@ pub(super) async fn complete(app: &App, ctx: &Ctx, request: CompleteRequestParam
     let only_folders = match &request.r#ref {
         Reference::Resource(template) if template.uri == resources::TEMPLATE => false,
         Reference::Prompt(prompt) if prompt.name == prompts::RESEARCH => true,
-        _ => return Err(Error::invalid_at("/ref", "is neither the resource template nor the prompt of this server")),
+        _ => {
+            return Err(Error::invalid_at(
+                "/ref",
+                "is neither the resource template nor the prompt of this server",
+            ));
+        }
     };
     let typed = request.argument.value;
     let given = request.context.and_then(|context| context.arguments).unwrap_or_default();
@@ -28,7 +33,8 @@ pub(super) async fn complete(app: &App, ctx: &Ctx, request: CompleteRequestParam
     };
     let more = names.len() > CompletionInfo::MAX_VALUES;
     let names: Vec<String> = names.into_iter().take(CompletionInfo::MAX_VALUES).collect();
-    let mut completion = CompletionInfo::new(names).map_err(|error| Error::internal(anyhow::anyhow!(error)))?;
+    let mut completion =
+        CompletionInfo::new(names).map_err(|error| Error::internal(anyhow::anyhow!(error)))?;
     completion.has_more = Some(more);
     Ok(CompleteResult::new(completion))
 }
@@ -41,7 +47,13 @@ async fn names_of_slates(app: &App, ctx: &Ctx, typed: String) -> Result<Vec<Stri
 }
 
 /// What begins with the text typed: the names in the folder that it leads into.
-async fn names_in(app: &App, ctx: &Ctx, slate: String, typed: String, only_folders: bool) -> Result<Vec<String>> {
+async fn names_in(
+    app: &App,
+    ctx: &Ctx,
+    slate: String,
+    typed: String,
+    only_folders: bool,
+) -> Result<Vec<String>> {
     let (folder, begun) = typed.rsplit_once('/').map_or(("", &*typed), |(folder, begun)| (folder, begun));
     let Ok(path) = FolderPath::parse(folder) else { return Ok(Vec::new()) };
     if begun.contains('\0') {

@@ -52,7 +52,8 @@ pub(super) async fn list(app: &App, ctx: &Ctx, cursor: Option<String>) -> Result
         .db
         .tenant(ctx.tenant, move |tx| {
             let mut files: Vec<(String, FoundFile)> = Vec::new();
-            let (mut slate, mut after) = begin.clone().map_or((None, None), |(slate, after)| (Some(slate), after));
+            let (mut slate, mut after) =
+                begin.clone().map_or((None, None), |(slate, after)| (Some(slate), after));
             loop {
                 if let Some(name) = &slate {
                     let request = Request { glob: Some("*".into()), ..Request::default() };

@@ -5,9 +5,9 @@
 //! number in `_meta`, or by its request id within the MCP session, which is the round's idempotency key.
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Extensions, Implementation,
-    JsonObject, ListToolsResult, PaginatedRequestParams, RequestMetaObject, ServerCapabilities, ServerConfig,
-    SubscriptionFilter, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Extensions,
+    Implementation, JsonObject, ListToolsResult, PaginatedRequestParams, RequestMetaObject,
+    ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, ToolAnnotations,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{Peer, RoleServer, ServerHandler};
@@ -135,13 +135,15 @@ fn retrieve(session: &SessionView) -> Tool {
          same MCP session, or with `_meta` {{\"{ROUND}\": n}}, n being the round's number from 1: it is the same round, and \
          gives the same again."
     );
-    with_output(Tool::new("retrieve", description, input).with_title("Retrieve").with_annotations(
-        ToolAnnotations::with_title("Retrieve")
-            .read_only(true)
-            .destructive(false)
-            .idempotent(false)
-            .open_world(false),
-    ))
+    with_output(
+        Tool::new("retrieve", description, input).with_title("Retrieve").with_annotations(
+            ToolAnnotations::with_title("Retrieve")
+                .read_only(true)
+                .destructive(false)
+                .idempotent(false)
+                .open_world(false),
+        ),
+    )
 }
 
 fn answer_tool() -> Tool {
@@ -152,13 +154,15 @@ fn answer_tool() -> Tool {
          `_meta` {{\"{ROUND}\": n}}, it is the same answer."
     );
     let input: JsonObject = input.as_object().cloned().unwrap_or_default();
-    with_output(Tool::new("answer", description, input).with_title("Answer").with_annotations(
-        ToolAnnotations::with_title("Answer")
-            .read_only(false)
-            .destructive(false)
-            .idempotent(false)
-            .open_world(false),
-    ))
+    with_output(
+        Tool::new("answer", description, input).with_title("Answer").with_annotations(
+            ToolAnnotations::with_title("Answer")
+                .read_only(false)
+                .destructive(false)
+                .idempotent(false)
+                .open_world(false),
+        ),
+    )
 }
 
 fn with_output(tool: Tool) -> Tool {
@@ -186,7 +190,10 @@ fn round(
         Some(value) => {
             let number = value.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|n| *n > 0);
             Some(number.ok_or_else(|| {
-                Error::invalid_at(format!("/_meta/{}", ROUND.replace('/', "~1")), "must be a round's number, from 1")
+                Error::invalid_at(
+                    format!("/_meta/{}", ROUND.replace('/', "~1")),
+                    "must be a round's number, from 1",
+                )
             })?)
         }
     };

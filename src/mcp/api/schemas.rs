@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 
 use crate::http::openapi;
 
-static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(openapi::text()).unwrap_or_default());
+static DOCUMENT: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(openapi::text()).unwrap_or_default());
 
 const COMPONENTS: &str = "#/components/schemas/";
 
@@ -66,7 +67,10 @@ fn rewrite(schema: &mut Value, wanted: &mut BTreeSet<String>) {
             }
             // What means nothing without the API's document.
             for annotation in ["example", "examples", "discriminator"] {
-                if members.get(annotation).is_some_and(|value| !value.get("type").is_some_and(Value::is_string)) {
+                if members
+                    .get(annotation)
+                    .is_some_and(|value| !value.get("type").is_some_and(Value::is_string))
+                {
                     members.remove(annotation);
                 }
             }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
+    GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -40,7 +41,9 @@ impl Slates {
 fn only_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     match request.and_then(|request| request.cursor) {
         None => Ok(()),
-        Some(_) => Err(ErrorData::invalid_params("the cursor is not one of this list, which has one page", None)),
+        Some(_) => {
+            Err(ErrorData::invalid_params("the cursor is not one of this list, which has one page", None))
+        }
     }
 }
 
@@ -53,6 +56,7 @@ impl ServerHandler for Slates {
             .enable_resources_subscribe()
             .enable_prompts()
             .enable_completions()
+            .enable_logging()
             .build();
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("slatebase", env!("CARGO_PKG_VERSION")))
@@ -76,7 +80,10 @@ impl ServerHandler for Slates {
     ) -> Result<CallToolResponse, ErrorData> {
         let caller = of_request(self.local, &context)?;
         let Some(tool) = tools::find(&caller.ctx, &request.name) else {
-            let text = format!("there is no tool `{}` for this key; `tools/list` tells which there are", request.name);
+            let text = format!(
+                "there is no tool `{}` for this key; `tools/list` tells which there are",
+                request.name
+            );
             return Err(ErrorData::invalid_params(text, None));
         };
         let arguments = request.arguments.unwrap_or_default();
@@ -142,6 +149,15 @@ impl ServerHandler for Slates {
         let caller = of_request(self.local, &context)?;
         let made = patient(prompts::get(&self.app, &caller.ctx, request)).await;
         made.map(Into::into).map_err(answer::refusal)
+    }
+
+    /// Nothing is logged to clients, at whatever level.
+    async fn set_level(
+        &self,
+        _: rmcp::model::SetLevelRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Ok(())
     }
 
     async fn subscribe(

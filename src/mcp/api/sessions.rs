@@ -211,9 +211,7 @@ impl SessionStore for Rows {
     async fn store(&self, id: &str, state: &SessionState) -> Result<(), SessionStoreError> {
         let initialize = serde_json::to_value(&state.initialize_params)?;
         let Rows(sessions) = self;
-        Ok(sessions
-            .asked(id, move |tx, caller, id| ops::greet(tx, &caller.ctx, id, &initialize))
-            .await?)
+        Ok(sessions.asked(id, move |tx, caller, id| ops::greet(tx, &caller.ctx, id, &initialize)).await?)
     }
 
     async fn delete(&self, id: &str) -> Result<(), SessionStoreError> {

@@ -18,6 +18,7 @@ use crate::provenance::citation::Address;
 use crate::retrieval::found::{After, Window};
 use crate::retrieval::ops::{Declared, open, search};
 use crate::retrieval::request::Request;
+use crate::slates;
 
 /// How often they are looked up.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -40,7 +41,8 @@ impl Watched {
     pub async fn add(&self, app: &App, ctx: &Ctx, uri: String) -> Result<bool> {
         resources::may(ctx)?;
         let address = resources::address(&uri)?;
-        ctx.slate(address.slate.as_str())?;
+        let (asking, slate) = (ctx.clone(), address.slate.clone());
+        app.db.tenant(ctx.tenant, move |tx| slates::ops::get(tx, &asking, slate.as_str()).map(drop)).await?;
         let heads = heads(app, ctx, vec![address.clone()]).await?;
         let head = heads.into_iter().next().flatten();
         let mut files = self.files();
@@ -67,7 +69,12 @@ impl Watched {
     }
 
     /// Calls `changed` for each file that changes, until it says that nobody listens, or nothing is watched any more.
-    pub async fn follow<F: Future<Output = bool>>(&self, app: &App, mut ctx: Ctx, changed: impl Fn(String) -> F) {
+    pub async fn follow<F: Future<Output = bool>>(
+        &self,
+        app: &App,
+        mut ctx: Ctx,
+        changed: impl Fn(String) -> F,
+    ) {
         let mut stopping = app.stopping.subscribe();
         loop {
             tokio::select! {
@@ -112,8 +119,13 @@ async fn heads(app: &App, ctx: &Ctx, addresses: Vec<Address>) -> Result<Vec<Head
                 let request = Request { files, ..Request::default() };
                 let declared = Declared { slate, folder: &FolderPath::root(), recursive: false };
                 let Some(opened) = open(tx, &asking, declared, &request, false)? else { continue };
-                let window =
-                    Window { after: After::Asked(0), limit: paths.len(), count: false, ahead: 0, contents: false };
+                let window = Window {
+                    after: After::Asked(0),
+                    limit: paths.len(),
+                    count: false,
+                    ahead: 0,
+                    contents: false,
+                };
                 for placed in search(tx, opened, &request, &window)?.items {
                     if let Some(file) = placed.item.file() {
                         found.insert((slate.to_owned(), file.path.clone()), (file.file_id, file.version));

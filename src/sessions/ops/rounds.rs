@@ -288,7 +288,12 @@ fn fetch(
 }
 
 /// The round that this was taken as before.
-pub(super) fn taken(tx: &mut Tx, session: &SessionRow, new: &NewRound, of_key: Option<i32>) -> Result<Option<RoundRow>> {
+pub(super) fn taken(
+    tx: &mut Tx,
+    session: &SessionRow,
+    new: &NewRound,
+    of_key: Option<i32>,
+) -> Result<Option<RoundRow>> {
     if let Some(number) = of_key
         && let Some(row) = store::round(tx, session.id, number)?
     {

@@ -7,7 +7,7 @@ use super::{Definition, Effect, Gives, cursor, give, limit, read, slate, takes};
 use crate::app::App;
 use crate::capability::citations::{ToCheck, ToResolve};
 use crate::capability::request::Asked;
-use crate::capability::runner;
+use crate::capability::{descriptor, runner};
 use crate::corpora::ops::gateway;
 use crate::ctx::{Ctx, Scope};
 use crate::error::{Error, FieldError, Result};
@@ -49,7 +49,8 @@ pub(super) const TOOLS: &[Definition] = &[
         rights: LOOK,
         effect: Effect::Reads,
         input: || {
-            let folder = "The folder's path from the slate's root, such as `docs/research`; left out, the root.";
+            let folder =
+                "The folder's path from the slate's root, such as `docs/research`; left out, the root.";
             let members = json!({"slate": slate(), "folder": {"type": "string", "description": folder},
                 "limit": limit(), "cursor": cursor()});
             takes(members, &["slate"])
@@ -76,7 +77,7 @@ pub(super) const TOOLS: &[Definition] = &[
             });
             takes(members, &["slate", "path"])
         },
-        gives: Gives::Operation("retrieve_target"),
+        gives: Gives::Schema(descriptor::output_schema),
         work: |app, ctx, arguments| Box::pin(read_file(app, ctx, arguments)),
     },
     Definition {
@@ -136,7 +137,7 @@ pub(super) const TOOLS: &[Definition] = &[
         rights: RETRIEVE,
         effect: Effect::ReadsAnywhere,
         input: retrieve_input,
-        gives: Gives::Operation("retrieve_target"),
+        gives: Gives::Schema(descriptor::output_schema),
         work: |app, ctx, arguments| Box::pin(retrieve(app, ctx, arguments)),
     },
     Definition {
@@ -355,8 +356,10 @@ async fn find(app: App, ctx: Ctx, arguments: Value) -> Result<Value> {
     let chosen = &page.gathered.chosen;
     let (next, truncated) = (chosen.next.as_ref().map(|start| &start.after), chosen.truncated);
     let next_cursor = next.map(|after| page::seal(&(digest, after)));
-    give(json!({"items": page.items(), "truncated": truncated, "ignored": parsed.ignored, "errors": parsed.errors,
-        "next_cursor": next_cursor}))
+    give(
+        json!({"items": page.items(), "truncated": truncated, "ignored": parsed.ignored, "errors": parsed.errors,
+        "next_cursor": next_cursor}),
+    )
 }
 
 #[derive(Deserialize)]
@@ -382,8 +385,10 @@ async fn describe(app: App, ctx: Ctx, arguments: Value) -> Result<Value> {
         facets::Asked { slate, folder: folder.clone(), recursive, after, limit: limit.rows(), values };
     let found = app.db.tenant(ctx.tenant, move |tx| facets(tx, &ctx, &asked)).await?;
     let Page { items, next_cursor } = Page::cut(found.items, limit, |last| last.name.clone());
-    give(json!({"folder": folder.as_str(), "recursive": recursive, "files": found.files, "complete": found.complete,
-        "items": items, "next_cursor": next_cursor}))
+    give(
+        json!({"folder": folder.as_str(), "recursive": recursive, "files": found.files, "complete": found.complete,
+        "items": items, "next_cursor": next_cursor}),
+    )
 }
 
 #[derive(Deserialize)]

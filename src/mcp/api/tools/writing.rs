@@ -57,7 +57,10 @@ pub(super) const TOOLS: &[Definition] = &[
             takes(members, &["slate", "path", "metatags"])
         },
         gives: Gives::Schema(|| {
-            gives(json!({"metatags": {"type": "object", "description": "The metatags as they are now."}}), &["metatags"])
+            gives(
+                json!({"metatags": {"type": "object", "description": "The metatags as they are now."}}),
+                &["metatags"],
+            )
         }),
         work: |app, ctx, arguments| Box::pin(set_metatags(app, ctx, arguments)),
     },
@@ -76,7 +79,9 @@ pub(super) const TOOLS: &[Definition] = &[
             });
             takes(members, &["slate", "from", "to"])
         },
-        gives: Gives::Schema(|| gives(json!({"path": {"type": "string", "description": "Where it is now."}}), &["path"])),
+        gives: Gives::Schema(|| {
+            gives(json!({"path": {"type": "string", "description": "Where it is now."}}), &["path"])
+        }),
         work: |app, ctx, arguments| Box::pin(relocate(app, ctx, arguments)),
     },
     Definition {
@@ -94,7 +99,9 @@ pub(super) const TOOLS: &[Definition] = &[
             });
             takes(members, &["slate", "path"])
         },
-        gives: Gives::Schema(|| gives(json!({"deleted": {"type": "string", "description": "What is gone."}}), &["deleted"])),
+        gives: Gives::Schema(|| {
+            gives(json!({"deleted": {"type": "string", "description": "What is gone."}}), &["deleted"])
+        }),
         work: |app, ctx, arguments| Box::pin(delete(app, ctx, arguments)),
     },
 ];
@@ -140,11 +147,8 @@ async fn put_file(app: App, ctx: Ctx, arguments: Value) -> Result<Value> {
     }
     let tags = new.metatags.map(|tags| Tags::parse(tags, "/metatags")).transpose().map_err(Error::invalid)?;
     let (tags, nulls) = tags.unzip();
-    let write = WriteFile {
-        media_type: new.media_type,
-        tags,
-        ..WriteFile::new(file(&new.path, "/path")?, contents)
-    };
+    let write =
+        WriteFile { media_type: new.media_type, tags, ..WriteFile::new(file(&new.path, "/path")?, contents) };
     let slate = new.slate;
     let written =
         app.db.tenant(ctx.tenant, move |tx| ops::write_one(tx, &ctx, &slate, write.clone())).await?;
@@ -223,8 +227,7 @@ async fn delete(app: App, ctx: Ctx, arguments: Value) -> Result<Value> {
         gone.await?;
     } else {
         let (path, none) = (file(&path, "/path")?, Preconditions::default());
-        let gone =
-            app.db.tenant(ctx.tenant, move |tx| ops::delete(tx, &ctx, &slate, &path, false, &none));
+        let gone = app.db.tenant(ctx.tenant, move |tx| ops::delete(tx, &ctx, &slate, &path, false, &none));
         gone.await?;
     }
     Ok(json!({"deleted": deleted}))
