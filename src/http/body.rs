@@ -161,12 +161,20 @@ pub async fn admit_large(req: &HttpRequest) -> Result<()> {
         return Ok(());
     }
     let app = req.app_data::<web::Data<App>>().ok_or_else(super::auth::no_app)?;
-    let permit = tokio::time::timeout(PATIENCE, app.large_bodies.clone().acquire_owned())
-        .await
-        .map_err(|_| Error::new(Code::Overloaded, "too many large bodies are in transit"))?
-        .map_err(Error::internal)?;
+    let permit = permit(app).await?;
     req.extensions_mut().insert(Permit(permit));
     Ok(())
+}
+
+/// Waits for a permit to hold something large in memory.
+///
+/// # Errors
+/// As [`admit_large`].
+pub async fn permit(app: &App) -> Result<OwnedSemaphorePermit> {
+    tokio::time::timeout(PATIENCE, app.large_bodies.clone().acquire_owned())
+        .await
+        .map_err(|_| Error::new(Code::Overloaded, "too many large bodies are in transit"))?
+        .map_err(Error::internal)
 }
 
 /// Large contents as the body of a response, piece by piece: no second copy of them waits for a slow client, and the

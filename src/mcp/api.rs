@@ -1,14 +1,12 @@
 //! `/mcp` over streamable HTTP: what stands between the API's edge and the protocol.
 
 mod answer;
-mod caller;
 mod complete;
 mod prompts;
 mod resources;
 mod rounds;
 mod schemas;
 mod server;
-mod sessions;
 mod stdio;
 mod tools;
 mod watch;
@@ -20,23 +18,24 @@ use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::{Next, from_fn};
-use actix_web::{HttpMessage, web};
+use actix_web::{HttpMessage, HttpRequest, web};
 use rmcp::ServerHandler;
+use rmcp::model::Extensions;
 use rmcp_actix_web::transport::{CancellationToken, StreamableHttpService};
 use uuid::Uuid;
 
 pub use stdio::{ServeAs, serve};
 
-use self::caller::{Caller, MCP_SESSION};
 use self::rounds::Rounds;
 use self::server::Slates;
-use self::sessions::{Rows, Sessions};
 use crate::app::App;
 use crate::ctx::Scope;
 use crate::error::{Code, Error, Result};
 use crate::http::auth::{self, Principal};
 use crate::http::body;
 use crate::http::problem::AsItIs;
+use crate::mcp::runner::caller::{Caller, MCP_SESSION};
+use crate::mcp::runner::sessions::{Rows, Sessions};
 use crate::sessions::ops::running;
 
 /// Bytes of a message: a file of some size in base64.
@@ -91,8 +90,15 @@ fn service<S: ServerHandler>(
         .json_response(true)
         .allowed_hosts(app.mcp_hosts.to_vec())
         .cancellation_token(token.clone())
-        .on_request_fn(caller::carry)
+        .on_request_fn(carry)
         .build()
+}
+
+/// Puts the caller with the message.
+fn carry(req: &HttpRequest, message: &mut Extensions) {
+    if let Some(caller) = req.extensions().get::<Caller>() {
+        message.insert(caller.clone());
+    }
 }
 
 /// Lets a request with a key's rights through to the protocol, and makes of the protocol's refusals what the API's are.

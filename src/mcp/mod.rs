@@ -12,4 +12,5 @@
 
 pub mod api;
 pub mod ops;
+mod runner;
 mod store;

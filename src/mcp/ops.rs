@@ -7,27 +7,29 @@ use uuid::Uuid;
 use super::store::{self, NewRow};
 use crate::ctx::Ctx;
 use crate::db::Tx;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 
 /// How long an MCP session lasts, in hours.
 pub const LASTS_HOURS: i64 = 24;
 
-/// How many MCP sessions a tenant may have open at once.
+/// How many MCP sessions a tenant may have open at once; with one more, the oldest is closed.
 pub const MAX_OPEN: i64 = 1000;
 
-/// Opens one for the caller's key, at the session `at` or at `/mcp`. Those whose time is over make room first.
+/// Opens one for the caller's key, at the session `at` or at `/mcp`. Tells which were closed to make room: those whose time
+/// is over, and the oldest of a tenant that has as many as it may.
 ///
 /// # Errors
-/// [`Code::LimitReached`] where the tenant has too many open.
-pub fn open(tx: &mut Tx, ctx: &Ctx, id: Uuid, at: Option<Uuid>) -> Result<()> {
+/// Those of the database.
+pub fn open(tx: &mut Tx, ctx: &Ctx, id: Uuid, at: Option<Uuid>) -> Result<Vec<Uuid>> {
     store::sweep(tx, ctx.now)?;
-    if store::count(tx)? >= MAX_OPEN {
-        let detail = format!("the tenant has {MAX_OPEN} MCP sessions open; close one by DELETE");
-        return Err(Error { retry_after: Some(60), ..Error::new(Code::LimitReached, detail) });
+    let closed = store::oldest(tx, MAX_OPEN - 1)?;
+    if !closed.is_empty() {
+        store::delete_all(tx, &closed)?;
     }
     let expires_at = ctx.now + TimeDelta::hours(LASTS_HOURS);
     let row = NewRow { id, key_id: ctx.key_id, session_id: at, created_at: ctx.now, expires_at };
-    store::insert(tx, &row)
+    store::insert(tx, &row)?;
+    Ok(closed)
 }
 
 /// Keeps what the client said of itself, so that another server may take the MCP session up.

@@ -33,9 +33,21 @@ pub fn sweep(tx: &mut Tx, now: DateTime<Utc>) -> Result<()> {
     Ok(())
 }
 
-/// How many there are.
-pub fn count(tx: &mut Tx) -> Result<i64> {
-    Ok(dsl::mcp_sessions.filter(dsl::tenant_id.eq(tx.tenant())).count().get_result(tx.conn())?)
+/// All but the `kept` newest.
+pub fn oldest(tx: &mut Tx, kept: i64) -> Result<Vec<Uuid>> {
+    Ok(dsl::mcp_sessions
+        .filter(dsl::tenant_id.eq(tx.tenant()))
+        .order(dsl::expires_at.desc())
+        .offset(kept)
+        .select(dsl::id)
+        .load(tx.conn())?)
+}
+
+/// Takes these away.
+pub fn delete_all(tx: &mut Tx, ids: &[Uuid]) -> Result<()> {
+    let those = dsl::mcp_sessions.filter(dsl::tenant_id.eq(tx.tenant()).and(dsl::id.eq_any(ids)));
+    diesel::delete(those).execute(tx.conn())?;
+    Ok(())
 }
 
 /// Adds one.

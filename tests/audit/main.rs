@@ -19,6 +19,7 @@ mod command_line;
 mod exceptions;
 mod load;
 mod log;
+mod mcp;
 mod plans;
 mod player;
 mod recorder;
@@ -139,6 +140,7 @@ async fn play(
     catalogue::routes(&mut player).await;
     catalogue::runs(&mut player).await;
     catalogue::sources(&mut player).await;
+    mcp::all(&mut player).await;
     scenario::archives(&mut player, shape == Shape::Flat).await;
     command_line::all(&mut player).await;
     command_line::verify(&mut player, if tenant == "small" { "big" } else { "small" }).await;

@@ -8,6 +8,7 @@ mod bad_input;
 mod bench;
 mod demo;
 mod documents;
+mod mcp;
 #[path = "../api/support/model.rs"]
 #[allow(dead_code, reason = "it is shared with other tests")]
 mod model;

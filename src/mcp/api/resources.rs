@@ -9,6 +9,7 @@ use crate::capability::runner;
 use crate::ctx::{Ctx, Scope};
 use crate::error::{Code, Error, Result};
 use crate::files::ops::read;
+use crate::http::body::{LARGE, permit};
 use crate::http::page;
 use crate::path::FolderPath;
 use crate::provenance::citation::{Address, Citation, address_of};
@@ -100,11 +101,15 @@ pub(super) async fn read(app: &App, ctx: &Ctx, uri: &str) -> Result<ReadResource
     let head = app.db.tenant(ctx.tenant, move |tx| match version {
         None => {
             let (_, head) = read::get(tx, &asking, name.as_str(), &file)?;
-            Ok((head.version, Some(head.media_type)))
+            Ok((head.version, Some(head.media_type), head.size))
         }
-        Some(version) => Ok((version, None)),
+        Some(version) => {
+            let found = read::version(tx, &asking, name.as_str(), &file, version)?;
+            Ok((version, Some(found.media_type), found.size))
+        }
     });
-    let (version, media_type) = head.await?;
+    let (version, media_type, size) = head.await?;
+    let _permit = if size > LARGE as i64 { Some(permit(app).await?) } else { None };
     let reference = Citation { slate, path, version, lines }.to_string();
     let found = runner::resolve(app, ctx, ToResolve { reference, hash: None }).await?;
     if !matches!(found.status, ResolveStatus::Verified | ResolveStatus::Changed) {

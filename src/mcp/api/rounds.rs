@@ -17,13 +17,13 @@ use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::caller::{Caller, Local, caller, mcp_session, of_notification, of_request};
 use super::{answer, schemas};
 use crate::app::App;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::hex::hex;
 use crate::http::json;
+use crate::mcp::runner::caller::{Caller, Local, caller, mcp_session, of_notification, of_request};
 use crate::sessions::machine::Status;
 use crate::sessions::ops::calls::{self, Called};
 use crate::sessions::ops::rounds::NewRound;

@@ -52,6 +52,14 @@ fn complete(mut schema: Value) -> Option<JsonObject> {
     Some(std::mem::take(root))
 }
 
+/// A schema that is complete in itself, as the protocol asks for it.
+pub(super) fn whole(mut schema: Value) -> JsonObject {
+    rewrite(&mut schema, &mut BTreeSet::new());
+    let mut root = schema.as_object().cloned().unwrap_or_default();
+    root.entry("type").or_insert_with(|| json!("object"));
+    root
+}
+
 fn component(reference: &str) -> Option<&'static Value> {
     DOCUMENT["components"]["schemas"].get(reference.strip_prefix(COMPONENTS)?)
 }

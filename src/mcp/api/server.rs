@@ -12,11 +12,11 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 
-use super::caller::{Local, caller, of_request};
 use super::watch::Watched;
 use super::{answer, complete, prompts, resources, tools};
 use crate::app::App;
-use crate::db::patient;
+use crate::mcp::runner::caller::{Local, caller, of_request};
+use crate::mcp::runner::patient;
 
 const INSTRUCTIONS: &str = "\
 Knowledge in slates: files in folders, with metatags. `list_slates` and `browse` tell what there is, `describe` which \
@@ -166,11 +166,9 @@ impl ServerHandler for Slates {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let caller = of_request(self.local, &context)?;
-        let begun = self.watched.add(&self.app, &caller.ctx, request.uri).await.map_err(answer::refusal)?;
-        if begun {
-            let (watched, app, peer) = (self.watched.clone(), self.app.clone(), context.peer);
-            tokio::spawn(async move { watched.tell(app, caller.ctx, peer).await });
-        }
+        self.watched.add(&self.app, &caller.ctx, request.uri).await.map_err(answer::refusal)?;
+        let (watched, app, peer) = (self.watched.clone(), self.app.clone(), context.peer);
+        tokio::spawn(async move { watched.tell(app, caller.ctx, peer).await });
         Ok(())
     }
 

@@ -4,11 +4,11 @@ use rmcp::ServiceExt;
 use rmcp::transport::stdio;
 use uuid::Uuid;
 
-use super::caller::Local;
 use super::rounds::Rounds;
 use super::server::Slates;
 use crate::app::App;
 use crate::ctx::TenantId;
+use crate::mcp::runner::caller::Local;
 
 /// Whose slates are served, or which session.
 #[derive(Debug, Clone, Copy)]

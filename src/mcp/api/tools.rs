@@ -76,7 +76,7 @@ impl Served {
             Tool::new(*name, *description, object(input())).with_title(*title).with_annotations(annotations);
         let output = match gives {
             Gives::Operation(id) => schemas::output(id),
-            Gives::Schema(schema) => Some(object(schema())),
+            Gives::Schema(schema) => Some(schemas::whole(schema())),
         };
         if let Some(output) = output {
             tool = tool.with_raw_output_schema(Arc::new(output));

@@ -2,6 +2,7 @@
 //! costs nothing for whoever watches, and it does not matter which server it was made on.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use rmcp::model::ResourceUpdatedNotificationParam;
 use rmcp::{Peer, RoleServer};
 
 use super::resources;
+use super::rounds::closed;
 use crate::app::App;
 use crate::ctx::Ctx;
 use crate::error::{Code, Error, Result};
@@ -30,15 +32,19 @@ type Head = Option<(i64, i64)>;
 
 /// What one client watches.
 #[derive(Default)]
-pub(super) struct Watched(Mutex<BTreeMap<String, (Address, Head)>>);
+pub(super) struct Watched {
+    files: Mutex<BTreeMap<String, (Address, Head)>>,
+    /// Whether they are looked up.
+    followed: AtomicBool,
+}
 
 impl Watched {
     fn files(&self) -> MutexGuard<'_, BTreeMap<String, (Address, Head)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches a file from now on; tells whether it is the first.
-    pub async fn add(&self, app: &App, ctx: &Ctx, uri: String) -> Result<bool> {
+    /// Watches a file from now on.
+    pub async fn add(&self, app: &App, ctx: &Ctx, uri: String) -> Result<()> {
         resources::may(ctx)?;
         let address = resources::address(&uri)?;
         let (asking, slate) = (ctx.clone(), address.slate.clone());
@@ -49,26 +55,33 @@ impl Watched {
         if files.len() >= MOST && !files.contains_key(&uri) {
             return Err(Error::new(Code::LimitReached, format!("a client may watch {MOST} files")));
         }
-        let first = files.is_empty();
         files.insert(uri, (address, head));
-        Ok(first)
+        Ok(())
     }
 
     pub fn remove(&self, uri: &str) {
         self.files().remove(uri);
     }
 
-    /// Tells the client of what changes, for as long as it watches anything.
+    /// Tells the client of what changes, for as long as it listens; once, however often it is asked to.
     pub async fn tell(&self, app: App, ctx: Ctx, peer: Peer<RoleServer>) {
-        let peer = &peer;
-        self.follow(&app, ctx, |uri| async move {
-            peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await.is_ok()
-                && !peer.is_transport_closed()
-        })
-        .await;
+        if self.followed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let told =
+            self.follow(&app, ctx, |uri| {
+                let peer = &peer;
+                async move {
+                    peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await.is_ok()
+                }
+            });
+        tokio::select! {
+            () = told => {}
+            () = closed(&peer) => {}
+        }
     }
 
-    /// Calls `changed` for each file that changes, until it says that nobody listens, or nothing is watched any more.
+    /// Calls `changed` for each file that changes, until it says that nobody listens.
     pub async fn follow<F: Future<Output = bool>>(
         &self,
         app: &App,
@@ -84,7 +97,7 @@ impl Watched {
             ctx.now = Utc::now().trunc_subsecs(6);
             let (uris, before): (Vec<_>, Vec<_>) = self.files().clone().into_iter().unzip();
             if uris.is_empty() {
-                return;
+                continue;
             }
             let addresses = before.iter().map(|(address, _)| address.clone()).collect();
             // What cannot be looked up now is looked up the next time.

@@ -22,8 +22,8 @@ use crate::retrieval::ops::query::{self, Part, Query, Start};
 use crate::retrieval::request;
 use crate::{folders, slates};
 
-/// Bytes of contents past which a page ends early.
-const PAGE_BYTES: i64 = 1 << 20;
+/// Bytes of contents past which a page ends early: common clients take no more than 1 MiB at once, and contents are in it twice.
+const PAGE_BYTES: i64 = 256 << 10;
 /// Bytes that `read` gives at most, where the call does not say.
 const READ_BYTES: u64 = 256 << 10;
 

@@ -5,7 +5,6 @@
 
 use std::cell::RefCell;
 
-use actix_web::{HttpMessage, HttpRequest};
 use chrono::{SubsecRound, Utc};
 use rmcp::RoleServer;
 use rmcp::model::{ErrorData, Extensions};
@@ -22,11 +21,11 @@ tokio::task_local! {
 }
 
 /// The header that names an MCP session.
-pub(super) const MCP_SESSION: &str = "mcp-session-id";
+pub(in crate::mcp) const MCP_SESSION: &str = "mcp-session-id";
 
 /// Who sent a request, and where to.
 #[derive(Debug, Clone)]
-pub(super) struct Caller {
+pub(in crate::mcp) struct Caller {
     /// The key.
     pub ctx: Ctx,
     /// The session whose loop the address is; none at `/mcp`.
@@ -54,16 +53,9 @@ impl Caller {
     }
 }
 
-/// Puts the caller with the message.
-pub(super) fn carry(req: &HttpRequest, message: &mut Extensions) {
-    if let Some(caller) = req.extensions().get::<Caller>() {
-        message.insert(caller.clone());
-    }
-}
-
 /// Who calls a server that is not reached over HTTP: the command line.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Local {
+pub(in crate::mcp) struct Local {
     /// Whose slates it serves.
     pub tenant: TenantId,
     /// The session whose loop it is.
@@ -81,7 +73,7 @@ impl Local {
 ///
 /// # Errors
 /// When nobody did, which no message is without.
-pub(super) fn caller(local: Option<Local>, message: &Extensions) -> Result<Caller, ErrorData> {
+pub(in crate::mcp) fn caller(local: Option<Local>, message: &Extensions) -> Result<Caller, ErrorData> {
     let sent = || message.get::<Parts>()?.extensions.get::<Extensions>()?.get::<Caller>().cloned();
     local.map(Local::caller).or_else(sent).ok_or_else(|| ErrorData::invalid_request("nobody calls", None))
 }
@@ -90,7 +82,7 @@ pub(super) fn caller(local: Option<Local>, message: &Extensions) -> Result<Calle
 ///
 /// # Errors
 /// As [`caller`].
-pub(super) fn of_request(
+pub(in crate::mcp) fn of_request(
     local: Option<Local>,
     context: &RequestContext<RoleServer>,
 ) -> Result<Caller, ErrorData> {
@@ -101,7 +93,7 @@ pub(super) fn of_request(
 ///
 /// # Errors
 /// As [`caller`].
-pub(super) fn of_notification(
+pub(in crate::mcp) fn of_notification(
     local: Option<Local>,
     context: &NotificationContext<RoleServer>,
 ) -> Result<Caller, ErrorData> {
@@ -109,6 +101,6 @@ pub(super) fn of_notification(
 }
 
 /// The MCP session that a message belongs to; none without one.
-pub(super) fn mcp_session(message: &Extensions) -> Option<&str> {
+pub(in crate::mcp) fn mcp_session(message: &Extensions) -> Option<&str> {
     message.get::<Parts>()?.headers.get(MCP_SESSION)?.to_str().ok()
 }

@@ -31,7 +31,7 @@ type Local = LocalSessionManager;
 type LocalError = <Local as SessionManager>::Error;
 
 /// The MCP sessions that have a worker here.
-pub(super) struct Sessions {
+pub(in crate::mcp) struct Sessions {
     local: Local,
     owners: Mutex<HashMap<String, Owner>>,
     db: Db,
@@ -105,10 +105,18 @@ impl SessionManager for Sessions {
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), LocalError> {
         let (id, transport) = self.local.create_session().await?;
         let opened = self.asked(&id, |tx, caller, id| ops::open(tx, &caller.ctx, id, caller.at)).await;
-        if let Err(error) = opened {
-            Caller::refuse(error);
-            self.local.close_session(&id).await?;
-            return Err(LocalError::SessionNotFound(id));
+        let closed = match opened {
+            Ok(closed) => closed,
+            Err(error) => {
+                Caller::refuse(error);
+                self.local.close_session(&id).await?;
+                return Err(LocalError::SessionNotFound(id));
+            }
+        };
+        for old in closed {
+            let old: SessionId = old.to_string().into();
+            self.owners().remove(&*old);
+            self.local.close_session(&old).await?;
         }
         if let Some(caller) = Caller::current() {
             let until = caller.ctx.now + TimeDelta::hours(ops::LASTS_HOURS);
@@ -183,7 +191,7 @@ impl SessionManager for Sessions {
 }
 
 /// The rows of MCP sessions.
-pub(super) struct Rows(pub std::sync::Arc<Sessions>);
+pub(in crate::mcp) struct Rows(pub std::sync::Arc<Sessions>);
 
 #[async_trait::async_trait]
 impl SessionStore for Rows {
