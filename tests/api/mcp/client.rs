@@ -111,7 +111,7 @@ pub fn answer(reply: &Reply) -> Value {
     }
     let data = reply.text().lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
     let messages = data.filter_map(|text| serde_json::from_str::<Value>(text).ok());
-    messages.filter(|message| !message["id"].is_null()).last().unwrap_or_else(|| panic!("{reply:?}"))
+    messages.filter(|message| !message["id"].is_null()).next_back().unwrap_or_else(|| panic!("{reply:?}"))
 }
 
 /// What a server says by itself in an MCP session.
