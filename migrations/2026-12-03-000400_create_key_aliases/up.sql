@@ -1,8 +1,6 @@
 -- Fixed tokens: texts of the operator's choice that open a key, for callers that can send no other. Only their hashes are kept.
 -- Not even the key's own tenant sees them: a transaction has to be the operator's, and have entered the tenant.
---
--- The reference takes a lock of `api_keys`, for a moment, and waits for it ten seconds at most.
-set local lock_timeout = '10s';
+-- It is read before a tenant is known, so that a distributed database keeps it in one place, and it refers to no table.
 
 create table key_aliases (
     tenant_id  bigint not null,
@@ -11,7 +9,6 @@ create table key_aliases (
     sha256     bytea not null constraint aliases_taken unique,
     created_at timestamptz not null,
     constraint aliases_pk primary key (tenant_id, key_id),
-    constraint aliases_key foreign key (tenant_id, key_id) references api_keys (tenant_id, id),
     constraint aliases_sha256_check check (octet_length(sha256) = 32)
 );
 alter table key_aliases enable row level security;

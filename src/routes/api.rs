@@ -74,7 +74,7 @@ struct FindQuery {
 /// Find a version of a route
 ///
 /// The same as by its path, for runtimes that name the version in the query.
-#[utoipa::path(operation_id = "find_route", tag = "catalog",
+#[utoipa::path(operation_id = "find_route", tag = "corpora",
     params(("route_id" = String, Path, description = "The route's id", example = "policy_memo"), FindQuery, ConditionHeaders),
     responses((status = 200, description = "The version", body = RouteView,
         headers(("ETag" = String, description = "Changes with the version")))))]

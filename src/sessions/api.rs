@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_actix_web::service_config::ServiceConfig;
 use uuid::Uuid;
 
-use super::instructions::{self, Format};
+use super::instructions::{self, ToolFormat};
 use super::machine::Status;
 use super::ops::rounds::{self, NewRound};
 use super::ops::{self, NewSession, tools};
@@ -242,7 +242,7 @@ struct ToolQuery {
     /// What it is written for; left out, `openai`.
     #[serde(default)]
     #[param(inline)]
-    format: Format,
+    format: ToolFormat,
 }
 
 /// A tool definition, for the OpenAPI document: the parameters are the session's `requestMatch`.

@@ -24,7 +24,7 @@ const MAX_TEXT: usize = 48;
 /// What a tool definition is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Format {
+pub enum ToolFormat {
     /// An element of `tools` of OpenAI's chat completions, and of all that speak as they do.
     #[default]
     Openai,
@@ -138,15 +138,15 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// The definition of the tool, its text and the schema of its arguments; none for [`Format::Text`].
-pub fn definition(format: Format, text: &str, schema: &Value) -> Option<Value> {
+/// The definition of the tool, its text and the schema of its arguments; none for [`ToolFormat::Text`].
+pub fn definition(format: ToolFormat, text: &str, schema: &Value) -> Option<Value> {
     match format {
-        Format::Openai => Some(json!({"type": "function",
+        ToolFormat::Openai => Some(json!({"type": "function",
             "function": {"name": TOOL, "description": text, "parameters": schema}})),
-        Format::Anthropic => Some(json!({"name": TOOL, "description": text, "input_schema": schema})),
-        Format::Mcp => Some(json!({"name": TOOL, "description": text, "inputSchema": schema,
+        ToolFormat::Anthropic => Some(json!({"name": TOOL, "description": text, "input_schema": schema})),
+        ToolFormat::Mcp => Some(json!({"name": TOOL, "description": text, "inputSchema": schema,
             "annotations": {"readOnlyHint": true, "openWorldHint": false}})),
-        Format::Text => None,
+        ToolFormat::Text => None,
     }
 }
 
@@ -214,9 +214,9 @@ mod tests {
     fn each_format_has_its_names() {
         let schema = json!({"type": "object"});
         let of = |format| definition(format, "t", &schema).unwrap_or_default();
-        assert_eq!(of(Format::Openai)["function"]["parameters"], schema);
-        assert_eq!(of(Format::Anthropic)["input_schema"], schema);
-        assert_eq!(of(Format::Mcp)["inputSchema"], schema);
-        assert_eq!(definition(Format::Text, "t", &schema), None);
+        assert_eq!(of(ToolFormat::Openai)["function"]["parameters"], schema);
+        assert_eq!(of(ToolFormat::Anthropic)["input_schema"], schema);
+        assert_eq!(of(ToolFormat::Mcp)["inputSchema"], schema);
+        assert_eq!(definition(ToolFormat::Text, "t", &schema), None);
     }
 }

@@ -309,7 +309,7 @@ struct NewAliasBody {
 ///
 /// It opens the key beside the key's own token, and takes the place of the one that the key has: for callers that can send no
 /// token but their own. Only its hash is stored. The server has to run with `SLATEBASE_FIXED_TOKENS=on`.
-#[utoipa::path(operation_id = "put_key_alias", tag = "operator", params(("tenant" = String, Path, description = "Its name", example = "acme"), ("key_id" = i64, Path, description = "The key's number", example = 12)),
+#[utoipa::path(operation_id = "put_key_alias", tag = "administration", params(("tenant" = String, Path, description = "Its name", example = "acme"), ("key_id" = i64, Path, description = "The key's number", example = 12)),
     request_body = NewAliasBody, responses(
     (status = 204, description = "The token opens the key"),
     (status = 409, description = "The token is another key's, or the server takes no fixed tokens")))]
@@ -333,7 +333,7 @@ async fn put_key_alias(
 /// Take a key's fixed token away
 ///
 /// The key's own token opens it as before.
-#[utoipa::path(operation_id = "delete_key_alias", tag = "operator", params(("tenant" = String, Path, description = "Its name", example = "acme"), ("key_id" = i64, Path, description = "The key's number", example = 12)), responses(
+#[utoipa::path(operation_id = "delete_key_alias", tag = "administration", params(("tenant" = String, Path, description = "Its name", example = "acme"), ("key_id" = i64, Path, description = "The key's number", example = 12)), responses(
     (status = 204, description = "It opens nothing any more")))]
 #[delete("/tenants/{tenant}/keys/{key_id}/alias")]
 async fn delete_key_alias(

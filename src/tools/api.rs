@@ -98,7 +98,7 @@ async fn get_capability(
 /// Find a version of a capability
 ///
 /// The same as in the catalogue, for runtimes that look here.
-#[utoipa::path(operation_id = "find_capability", tag = "catalog",
+#[utoipa::path(operation_id = "find_capability", tag = "corpora",
     params(("capability_id" = String, Path, description = "The capability's id", example = "weather"),
            ("version" = String, Path, description = "The version", example = "1"), ConditionHeaders),
     responses((status = 200, description = "The version", body = CapabilityView,
