@@ -96,7 +96,7 @@ fn write_batch(tx: &mut Tx, ctx: &Ctx, slate: &Slate, writes: Vec<Write>) -> Res
         .map(|write| write.path.as_str())
         .filter(|path| heads.contains_key(*path))
         .collect();
-    let tagged = store::tags_of_source(tx, slate.id, &of_source)?;
+    let tagged = store::tags::tags_of_source(tx, slate.id, &of_source)?;
     let mut entries: Vec<(usize, Entry)> = Vec::with_capacity(writes.len());
     for (place, write) in writes.iter().enumerate() {
         let parent = write.path.parent();
@@ -247,9 +247,13 @@ fn store_entries(tx: &mut Tx, slate: &Slate, entries: &[&Entry], now: DateTime<U
     let numbers = metatags::ops::intern(tx, &all)?;
     let rows: Vec<_> = found
         .iter()
-        .map(|(entry, tags, terms)| store::TagRow { entry, tags, term_ids: terms::sorted(terms, &numbers) })
+        .map(|(entry, tags, terms)| store::tags::TagRow {
+            entry,
+            tags,
+            term_ids: terms::sorted(terms, &numbers),
+        })
         .collect();
-    store::put_tags(tx, slate.id, &rows)
+    store::tags::put_tags(tx, slate.id, &rows)
 }
 
 /// What a PATCH of a file may change. What is `None` stays.

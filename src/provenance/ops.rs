@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::citation::reference;
 use super::contract::{ItemRecord, contract};
-use super::record::{self, Item, Kind, Record};
+use super::record::{self, Item, Kind, Record, Recorded};
 pub use super::store::Contents;
 use super::store::{self, End, Stored};
 use crate::ctx::{Ctx, Scope};
@@ -48,16 +48,6 @@ pub struct NewRecord<'a> {
     pub request: Option<&'a serde_json::Value>,
     /// What was given, in order.
     pub items: Vec<Item>,
-}
-
-/// A record that was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recorded {
-    /// The record. Item n of it, from 1, is [`provenance_id`](record::provenance_id)`(id, n)`; its position is the length
-    /// of its chain now.
-    pub record: Record,
-    /// Its hash, which is the end of its chain now.
-    pub hash: Vec<u8>,
 }
 
 /// Writes the record of one response, in the transaction that gives the response.

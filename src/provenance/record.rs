@@ -84,6 +84,16 @@ pub struct Record {
     pub items: Vec<Item>,
 }
 
+/// A record that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// The record. Item n of it, from 1, is [`provenance_id`]`(id, n)`; its position is the length
+    /// of its chain now.
+    pub record: Record,
+    /// Its hash, which is the end of its chain now.
+    pub hash: Vec<u8>,
+}
+
 /// One item of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {

@@ -15,8 +15,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::contract::Held;
-use super::ops::Recorded;
-use super::record::{FileVersion, Item, Record};
+use super::record::{FileVersion, Item, Record, Recorded};
 use crate::db::Tx;
 use crate::db::kept::Kept;
 use crate::db::schema::provenance;

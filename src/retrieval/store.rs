@@ -3,6 +3,9 @@
 //! They are sent as `sql_query`, which is never kept as a prepared statement, so that each is planned for its own values;
 //! and against the search views, under which `like` and `&&` stay index conditions. Nothing else knows of either.
 
+mod facets;
+mod look;
+
 use std::collections::{BTreeSet, HashMap};
 
 use chrono::{DateTime, Utc};
@@ -13,22 +16,22 @@ use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
 use diesel::sql_types::{Array, BigInt, Binary, Bool, Nullable, SmallInt, Text, Timestamptz};
 use diesel::{QueryableByName, sql_query};
 
-use super::facets::{self, Facet};
 use super::filter::Filter;
 use super::found::{Match, Scope, Totals};
 use super::heads::{self, Contents};
-use super::look::{self, Declared};
 use super::modes::metatag::{self, Plan, Probed};
 use super::modes::{Arm, files, subfolders, r#where};
 use super::nearest::{self, Lost};
 use super::request::{MetatagTest, Request};
 use super::sql::{Bind, Sql};
 use super::{glob, union};
-use crate::authority::Authority;
 use crate::db::Tx;
 use crate::db::kept::Kept;
 use crate::error::{Error, Result};
-use crate::path::{FolderPath, has_spellings};
+use crate::path::has_spellings;
+
+pub(super) use facets::{count_tagged, facets};
+pub(super) use look::{Looked, Terms, look};
 
 /// The statement, ready to be sent.
 fn query(sql: &Sql) -> BoxedSqlQuery<'_, Pg, SqlQuery> {
@@ -189,111 +192,6 @@ fn by_spelling(
             found.insert(path, named.clone());
         }
     }
-}
-
-#[derive(QueryableByName)]
-struct LookRow {
-    #[diesel(sql_type = BigInt)]
-    slate_id: i64,
-    #[diesel(sql_type = Text)]
-    slate: String,
-    #[diesel(sql_type = Nullable<Text>)]
-    slate_authority: Option<String>,
-    #[diesel(sql_type = Bool)]
-    volatile: bool,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    max_age_seconds: Option<i64>,
-    #[diesel(sql_type = BigInt)]
-    folder_id: i64,
-    #[diesel(sql_type = Text)]
-    folder: String,
-    #[diesel(sql_type = Nullable<Array<BigInt>>)]
-    metatag_ids: Option<Vec<i64>>,
-    #[diesel(sql_type = Nullable<Text>)]
-    filter_ids: Option<String>,
-    #[diesel(sql_type = Nullable<Text>)]
-    key: Option<String>,
-    #[diesel(sql_type = Nullable<Bool>)]
-    hidden: Option<bool>,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    id: Option<i64>,
-    #[diesel(embed)]
-    head: MaybeHeadRow,
-}
-
-/// A declared folder, and what a request names in it and needs before it is searched for.
-#[derive(Debug)]
-pub(super) struct Looked {
-    pub scope: Scope,
-    /// The files at paths, those found by other spellings too.
-    pub files: HashMap<String, Named>,
-    pub terms: Terms,
-}
-
-/// The numbers of the terms that the tests of a request need; none where they were not looked up.
-#[derive(Debug, Default)]
-pub(super) struct Terms {
-    metatag: Option<Option<Vec<i64>>>,
-    filter: Option<Vec<Option<Vec<i64>>>>,
-}
-
-/// Looks up a declared folder by its very path with what a request needs, unless it is hidden or not there.
-pub(super) fn look(
-    tx: &mut Tx,
-    declared: Declared<'_>,
-    request: &Request,
-    paths: &[&str],
-    contents: Contents,
-) -> Result<Option<Looked>> {
-    let asked = paths.iter().map(|path| path.to_string()).collect();
-    let sql = look::statement(tx.tenant(), declared, request, asked, contents);
-    // All of it is by key, or in the one index that a pattern can be asked of; but a filter's statement is as long as the
-    // filter, and seldom sent twice.
-    let rows: Vec<LookRow> = match request.filter.is_none() {
-        true => Kept(query(&sql)).load(tx.conn())?,
-        false => query(&sql).load(tx.conn())?,
-    };
-    let mut looked = None;
-    for row in rows {
-        let looked = match &mut looked {
-            Some(looked) => looked,
-            none => none.insert(Looked {
-                terms: Terms {
-                    metatag: request.metatag.is_some().then_some(row.metatag_ids),
-                    filter: (row.filter_ids.as_deref().map(serde_json::from_str).transpose())
-                        .map_err(Error::internal)?,
-                },
-                scope: Scope {
-                    slate_id: row.slate_id,
-                    slate: row.slate,
-                    folder_id: row.folder_id,
-                    folder: FolderPath::parse(&row.folder).map_err(Error::internal)?,
-                    recursive: declared.recursive,
-                    authority: (row.slate_authority.as_deref().and_then(Authority::from_word))
-                        .unwrap_or_default(),
-                    volatile: row.volatile,
-                    max_age_seconds: row.max_age_seconds,
-                },
-                files: HashMap::new(),
-            }),
-        };
-        if let (Some(id), Some(key)) = (row.id, row.key)
-            && let Some(head) = row.head.of(id)
-        {
-            let named = Named {
-                id,
-                path: head.path.clone(),
-                size: head.size,
-                hidden: row.hidden == Some(true),
-                head: Some(head),
-            };
-            looked.files.insert(key, named);
-        }
-    }
-    if let Some(looked) = &mut looked {
-        files_by_spelling(tx, looked.scope.slate_id, paths, contents, &mut looked.files)?;
-    }
-    Ok(looked)
 }
 
 #[derive(QueryableByName)]
@@ -686,48 +584,4 @@ pub(super) fn near(tx: &mut Tx, lost: &[Lost], limit: usize) -> Result<HashMap<i
         near.entry(row.n).or_default().push(row.path);
     }
     Ok(near)
-}
-
-#[derive(QueryableByName)]
-struct FacetRow {
-    #[diesel(sql_type = Text)]
-    name: String,
-    #[diesel(sql_type = BigInt)]
-    files: i64,
-    #[diesel(sql_type = Text)]
-    types: String,
-    #[diesel(sql_type = Text)]
-    values: String,
-}
-
-/// The metatags of the scope's files after the name `after`, by name, at most `limit`, each with at most `values`.
-pub(super) fn facets(
-    tx: &mut Tx,
-    scope: &Scope,
-    after: Option<&str>,
-    limit: i64,
-    values: i64,
-) -> Result<Vec<Facet>> {
-    let rows: Vec<FacetRow> =
-        query(&facets::statement(tx.tenant(), scope, after, limit, values)).load(tx.conn())?;
-    let facet = |row: FacetRow| {
-        Ok(Facet {
-            name: row.name,
-            files: row.files,
-            types: serde_json::from_str(&row.types)?,
-            values: serde_json::from_str(&row.values)?,
-        })
-    };
-    rows.into_iter().map(facet).collect::<Result<_, serde_json::Error>>().map_err(Error::internal)
-}
-
-#[derive(QueryableByName)]
-struct FilesRow {
-    #[diesel(sql_type = BigInt)]
-    files: i64,
-}
-
-/// How many files of the scope facets look at, to one more than they do.
-pub(super) fn count_tagged(tx: &mut Tx, scope: &Scope) -> Result<i64> {
-    Ok(query(&facets::count(tx.tenant(), scope)).get_result::<FilesRow>(tx.conn())?.files)
 }

@@ -1,7 +1,7 @@
 //! Many files in one request: NDJSON in, NDJSON out, in order, in bounded memory.
 //!
-//! Lines are gathered into batches, each its own transaction; while one is written, the next is read. What is wrong with one line is that line's answer. Why a batch
-//! fails as a whole, since the database went away, say, is the answer to each of its lines, and the rest go on: sending
+//! Lines are gathered into batches, each its own transaction; while one is written, the next is read. What is wrong
+//! with one line is that line's answer. Why a batch fails as a whole, since the database went away, say, is the answer to each of its lines, and the rest go on: sending
 //! those lines again, or all, changes nothing that is already there.
 
 use actix_web::dev::Payload;
@@ -17,7 +17,6 @@ use utoipa::ToSchema;
 use super::{JSON_LIMIT, NewFile};
 use crate::app::App;
 use crate::ctx::Ctx;
-use crate::db::{Tx, patient};
 use crate::error::{Code, Error, Result};
 use crate::files::line::LineError;
 use crate::files::ops::{self, Write, Written};
@@ -176,10 +175,9 @@ impl Loader {
             if writes.is_empty() {
                 return Ok(Vec::new());
             }
-            let work = move |tx: &mut Tx<'_>| ops::write_many(tx, &ctx, &slate, writes.clone());
-            app.db.tenant(tenant, work).await
+            app.db.tenant(tenant, move |tx| ops::write_many(tx, &ctx, &slate, writes.clone())).await
         };
-        let written = actix_web::rt::spawn(patient(write).instrument(tracing::Span::current()));
+        let written = actix_web::rt::spawn(write.instrument(tracing::Span::current()));
         self.writing = Some(Writing { batch, written });
     }
 

@@ -15,7 +15,7 @@ use crate::path::FilePath;
 /// [`Code::NotFound`](crate::error::Code::NotFound), for a hidden file too.
 pub fn get(tx: &mut Tx, ctx: &Ctx, slate: &str, path: &FilePath) -> Result<(Head, Tags)> {
     let (slate, head) = read::get(tx, ctx, slate, path)?;
-    let tags = store::tags(tx, slate.id, &head.path)?.unwrap_or_default();
+    let tags = store::tags::tags(tx, slate.id, &head.path)?.unwrap_or_default();
     Ok((head, tags))
 }
 
@@ -33,7 +33,7 @@ pub fn set(
 ) -> Result<(Head, Tags)> {
     let (slate, head) = find_to_write(tx, ctx, slate, path)?;
     let head = head.ok_or_else(Error::not_found)?;
-    let before = store::tags(tx, slate.id, &head.path)?.unwrap_or_default();
+    let before = store::tags::tags(tx, slate.id, &head.path)?.unwrap_or_default();
     let tags = decide(&head, &before)?;
     let wrong = tags.check_types(&slate.metatag_types, "");
     if !wrong.is_empty() {
@@ -42,7 +42,7 @@ pub fn set(
     let found = terms::terms(&tags);
     metatags::ops::hold_writers(tx)?;
     let numbers = metatags::ops::intern(tx, &found)?;
-    store::set_tags(tx, &head, &tags, &terms::sorted(&found, &numbers))?;
+    store::tags::set_tags(tx, &head, &tags, &terms::sorted(&found, &numbers))?;
     let (_, head) = find_to_write(tx, ctx, &slate.name, path)?;
     Ok((head.ok_or_else(Error::not_found)?, tags))
 }

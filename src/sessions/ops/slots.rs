@@ -9,7 +9,8 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::{Code, Error, Result};
 use crate::provenance;
-use crate::provenance::ops::{Link, NewRecord, Recorded};
+use crate::provenance::ops::{Link, NewRecord};
+use crate::provenance::record::Recorded;
 use crate::routes::route::RouteRef;
 use crate::sessions::store::{Lock, SessionRow};
 

@@ -110,8 +110,8 @@ pub fn answer(reply: &Reply) -> Value {
         return reply.json();
     }
     let data = reply.text().lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
-    let messages = data.filter_map(|text| serde_json::from_str::<Value>(text).ok());
-    messages.filter(|message| !message["id"].is_null()).next_back().unwrap_or_else(|| panic!("{reply:?}"))
+    let mut messages = data.filter_map(|text| serde_json::from_str::<Value>(text).ok());
+    messages.rfind(|message| !message["id"].is_null()).unwrap_or_else(|| panic!("{reply:?}"))
 }
 
 /// What a server says by itself in an MCP session.
