@@ -161,11 +161,11 @@ impl NewCorpus {
             (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default())
         };
         let below = url.path().strip_prefix(public.path().trim_end_matches('/'));
-        let parts: Vec<&str> = below.unwrap_or_default().split('/').skip(1).collect();
+        let parts: Vec<&str> = below.unwrap_or_default().split('/').collect();
         let gateway = match parts[..] {
-            ["v1", "search"] => true,
-            ["v1", "search", gateway] => !gateway.is_empty(),
-            ["corpora", corpus, "search"] => !corpus.is_empty(),
+            ["", "v1", "search"] => true,
+            ["", "v1", "search", gateway] => !gateway.is_empty(),
+            ["", "corpora", corpus, "search"] => !corpus.is_empty(),
             _ => false,
         };
         at(url) == at(public) && gateway && url.query().is_none()

@@ -51,7 +51,7 @@ async fn members_that_are_null_are_as_if_they_were_not_there() {
     let asked = json!({"target": "slate://K/docs/a.md", "source": null, "format": null,
         "constraints": {"lines": null, "sections": null, "max_bytes": 5.0, "version": null, "slate": null}});
     let given = acme.post("/v1/retrieve").json(asked).await.ok(200);
-    assert_eq!(given["retrieved"]["data"], "# A\n", "{given}");
+    assert_eq!(given["retrieved"]["data"], "# A\n\n", "{given}");
     let asked = json!({"reference": "slate://K/docs/a.md@1", "quote": "text", "session_id": null});
     acme.post("/v1/citations/check").json(asked).await.expect(200);
 }
