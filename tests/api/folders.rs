@@ -89,7 +89,7 @@ async fn a_folder_is_made_with_those_above_it_and_its_settings_are_set_whole() {
     assert_eq!(index(&caller, "", 10).await, ["a/ 0"]);
     for (body, at) in [
         (json!({"authority": "x"}), "/authority"),
-        (json!({"sensitive": null}), "/sensitive"),
+        (json!({"sensitive": "x"}), "/sensitive"),
         (json!({"unknown": 1}), "/unknown"),
     ] {
         put(body).await.invalid_at(at);
