@@ -53,6 +53,20 @@ pub const EXCEPTIONS: &[Exception] = &[
         why: "it counts the metatags of up to 100,000 files",
     },
     Exception {
+        operation: "mcp, prompts/get",
+        fragment: "from search_file_tags where tenant_id = $1 and not hidden",
+        removed: 0.0,
+        buffers: 8_000.0,
+        why: "it counts the metatags of up to 100,000 files, as facets do",
+    },
+    Exception {
+        operation: "mcp, prompts/get",
+        fragment: "entries as materialized",
+        removed: 0.0,
+        buffers: 20_000.0,
+        why: "an outline tells the size of each folder, and sums up to 10,000 files below each",
+    },
+    Exception {
         operation: "export_slate, /v1/slates/Docs/export$",
         fragment: "select count(*) as count from files",
         removed: ALL,
