@@ -191,7 +191,7 @@ pub struct Config {
 
     /// The URL that this service is reached at by others, without `/v1`. A corpus that is registered with a URL of the
     /// gateway below it is searched here, without a request
-    #[arg(long, env = "SLATEBASE_PUBLIC_URL", value_name = "URL", value_parser = public_url)]
+    #[arg(long, env = "SLATEBASE_PUBLIC_URL", hide_env_values = true, value_name = "URL", value_parser = public_url)]
     pub public_url: Option<url::Url>,
 
     /// Threads that take requests. Unset: one a core, never more than --pool-size

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use chrono::{DateTime, SecondsFormat, Utc};
+use clap::builder::FalseyValueParser;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
 
@@ -87,7 +88,7 @@ pub struct Alias {
     #[arg(env = "SLATEBASE_FIXED_TOKEN", hide_env_values = true)]
     token: Option<Secret>,
     /// Take the key's fixed token away
-    #[arg(long, conflicts_with = "token")]
+    #[arg(long, env = "SLATEBASE_REMOVE_ALIAS", value_parser = FalseyValueParser::new(), conflicts_with = "token")]
     remove: bool,
     #[command(flatten)]
     database: DatabaseConfig,

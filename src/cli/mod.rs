@@ -165,8 +165,7 @@ mod tests {
                 );
                 let secret = ["url", "token", "secrets_key"]
                     .iter()
-                    .any(|word| argument.get_id().as_str().ends_with(word))
-                    && argument.get_id() != "public_url";
+                    .any(|word| argument.get_id().as_str().ends_with(word));
                 assert_eq!(secret, argument.is_hide_env_values_set(), "{}", argument.get_id());
             }
             command.get_subcommands().for_each(check);

@@ -49,6 +49,15 @@ fn keys_are_shown_once_listed_and_revoked() {
         assert!(!list.contains(token.trim().rsplit('_').next().unwrap()));
     }
     let number = token.split('_').nth(2).unwrap();
+    let alias = |more: &[&str]| cli.run(&[&["key", "alias", "acme", number][..], more].concat());
+    assert!(alias(&["short"]).expect(1).err.contains("8 to 512"));
+    alias(&["--remove"]).expect(1);
+    assert!(alias(&["fabric-internal"]).expect(0).out.contains("SLATEBASE_FIXED_TOKENS=on"));
+    let first = all.split('_').nth(2).unwrap();
+    assert!(
+        cli.run(&["key", "alias", "acme", first, "fabric-internal"]).expect(1).err.contains("another key's")
+    );
+    alias(&["--remove"]).expect(0);
     cli.run(&["key", "revoke", "acme", number]).expect(0);
     let list = cli.run(&["key", "list", "acme"]).expect(0).out;
     assert!(list.lines().nth(1).unwrap().contains("revoked 20"), "{list}");

@@ -42,8 +42,56 @@ pub fn settle(document: &mut Value) {
             }
         });
     }
+    null_is_absent(document);
     rename_pages(document);
     leave_out_unused(document);
+}
+
+/// What may be left out of a body may be null as well: it is read as if it were left out.
+fn null_is_absent(document: &mut Value) {
+    let (mut bodies, mut new) = (BTreeSet::new(), Vec::new());
+    operations_mut(document).for_each(|(_, _, operation)| references(&operation["requestBody"], &mut new));
+    let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
+    while let Some(name) = new.pop() {
+        if bodies.insert(name.clone()) {
+            references(schemas.get(&name).unwrap_or(&Value::Null), &mut new);
+        }
+    }
+    for (_, schema) in schemas.iter_mut().filter(|(name, _)| bodies.contains(*name)) {
+        each_schema(schema, &mut |members| {
+            let required = members.get("required").cloned().unwrap_or_default();
+            let is_required =
+                |name: &str| required.as_array().is_some_and(|all| all.iter().any(|one| one == name));
+            let properties =
+                members.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
+            properties.filter(|(name, _)| !is_required(name)).for_each(|(_, schema)| may_be_null(schema));
+        });
+    }
+}
+
+fn may_be_null(schema: &mut Value) {
+    let null = json!({"type": "null"});
+    let Some(members) = schema.as_object_mut() else { return };
+    if let Some(reference) = members.remove("$ref") {
+        members.insert("oneOf".to_owned(), json!([{"type": "null"}, {"$ref": reference}]));
+        return;
+    }
+    for union in ["oneOf", "anyOf"] {
+        if let Some(all) = members.get_mut(union).and_then(Value::as_array_mut)
+            && !all.contains(&null)
+        {
+            all.insert(0, null.clone());
+        }
+    }
+    let Some(kind) = members.get_mut("type") else { return };
+    match kind {
+        Value::String(one) if one != "null" => *kind = json!([one, "null"]),
+        Value::Array(all) if !all.contains(&json!("null")) => all.push(json!("null")),
+        _ => return,
+    }
+    if let Some(all) = members.get_mut("enum").and_then(Value::as_array_mut) {
+        all.push(Value::Null);
+    }
 }
 
 /// Leaves out the schemas that no operation refers to: of those, what tells of a stream's lines holds a copy.
