@@ -1,6 +1,6 @@
 //! The OpenAPI document: derived from the handlers by utoipa, then completed here by rules, so that no feature repeats
-//! them: the shapes of its schemas ([`shapes`]), the responses that an operation can give and their headers
-//! ([`problems`]), examples put together from those of the fields ([`examples`]), and what holds for the whole ([`about`]).
+//! them: the shapes of its schemas (`shapes`), the responses that an operation can give and their headers
+//! (`problems`), examples put together from those of the fields (`examples`), and what holds for the whole (`about`).
 
 use std::sync::LazyLock;
 
