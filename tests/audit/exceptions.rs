@@ -298,6 +298,13 @@ pub const EXCEPTIONS: &[Exception] = &[
         why: "the planner was last told of few rows, and reads them all",
     },
     Exception {
+        operation: "slatebase maintain",
+        fragment: "delete from public.tag_terms t where t.tenant_id = of_tenant",
+        removed: ALL,
+        buffers: 5_500.0,
+        why: "up to some 50,000 files the planner would rather test each than ask the index of terms",
+    },
+    Exception {
         operation: "",
         fragment: "as wanted (id) cross join lateral",
         removed: 20.0 * ALL,
