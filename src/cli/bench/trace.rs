@@ -36,13 +36,21 @@ struct Explained {
 /// Reads a part of the server's log.
 pub fn parse(log: &str) -> Trace {
     let mut trace = Trace::default();
-    // The service looks for runs to claim in between, as the operator: that is no part of a request.
-    let mut claiming = false;
+    // The service looks for runs to claim meanwhile, as the operator and on a connection of its own: that is no part of a
+    // request. How many of those transactions have not ended, and whether the last message was of one.
+    let (mut claims, mut claimed) = (0, false);
     for message in messages(log) {
-        claiming |= message.contains("set local app.operator");
-        if claiming {
-            claiming = !message.ends_with("COMMIT");
-        } else if let Some(statement) = message.strip_prefix("LOG:  statement: ") {
+        let begins = message.contains("set local app.operator");
+        let ends = claims > 0 && message.ends_with("COMMIT");
+        claimed = begins
+            || ends
+            || message.contains("update run_queue")
+            || claimed && message.starts_with("DETAIL: ");
+        claims += i32::from(begins) - i32::from(ends);
+        if claimed {
+            continue;
+        }
+        if let Some(statement) = message.strip_prefix("LOG:  statement: ") {
             let text = statement.to_owned();
             trace.statements.push(Statement { text, parameters: Vec::new(), kept: false });
         } else if let Some((name, text)) =
