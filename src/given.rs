@@ -231,6 +231,14 @@ impl<'de> Deserializer<'de> for Given<'_> {
         read.map_err(|error| Misfit::Other(error.to_string()))
     }
 
+    /// The tag of a union is its variant's name. Serde would take the variant's number as well, which nobody means.
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
+        match self.value {
+            Value::String(name) => visitor.visit_string(name),
+            _ => Err(Misfit::Other("must be a text".into())),
+        }
+    }
+
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
         visitor.visit_unit()
     }
@@ -241,7 +249,7 @@ impl<'de> Deserializer<'de> for Given<'_> {
     }
 
     serde::forward_to_deserialize_any! {
-        bool i128 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct identifier
+        bool i128 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct
     }
 }
 

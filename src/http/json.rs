@@ -238,6 +238,26 @@ mod tests {
         value: Value,
     }
 
+    #[derive(Debug, Deserialize)]
+    #[serde(tag = "kind", rename_all = "lowercase")]
+    enum Tagged {
+        Plain {},
+    }
+
+    #[test]
+    fn a_variant_is_named_never_numbered() {
+        assert!(matches!(from_value(json!({"kind": "plain"})), Ok(Tagged::Plain {})));
+        for kind in [json!(0), json!(0.0), json!(true), json!(["plain"])] {
+            let error = from_value::<Tagged>(json!({"kind": kind})).unwrap_err();
+            let wrong = &error.errors[0];
+            assert_eq!(
+                (wrong.pointer.as_str(), wrong.detail.as_str()),
+                ("/kind", "must be a text"),
+                "{kind}"
+            );
+        }
+    }
+
     fn refusal(text: &str) -> (u16, String) {
         let error = parse::<Outer>(text.as_bytes()).unwrap_err();
         (error.code.status(), error.errors.first().map_or("-".into(), |e| e.pointer.clone()))

@@ -1,7 +1,6 @@
 //! A registered API: a base URL, and how requests to it authenticate.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use url::Url;
 use utoipa::ToSchema;
 
@@ -21,7 +20,7 @@ pub struct Api {
     #[schema(example = "https://api.weather.example/v2")]
     pub base_url: String,
     /// How requests authenticate; by default they do not.
-    #[serde(default, deserialize_with = "of_named_kind", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
     /// How long a request may take, in seconds, retries included: 1 to 60.
     #[serde(default = "default_timeout")]
@@ -39,15 +38,6 @@ pub struct Api {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>, minimum = 0, maximum = 4294967295i64, example = 3600)]
     pub max_age_seconds: Option<u32>,
-}
-
-/// Reads how requests authenticate. Serde takes the number of a variant for its name as well, which nobody meant.
-fn of_named_kind<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Auth>, D::Error> {
-    let Some(given) = Option::<serde_json::Value>::deserialize(deserializer)? else { return Ok(None) };
-    if given.get("kind").is_some_and(|kind| !kind.is_string()) {
-        return Err(D::Error::custom("`kind` must be a text: bearer, header, basic or query"));
-    }
-    Auth::deserialize(given).map(Some).map_err(D::Error::custom)
 }
 
 fn default_timeout() -> u32 {
@@ -280,17 +270,6 @@ mod tests {
         ] {
             assert!(api("https://a.example/v2").locate(path, &[]).is_err(), "{path}");
         }
-    }
-
-    #[test]
-    fn a_kind_of_authentication_is_named() {
-        let read = |kind: serde_json::Value| {
-            serde_json::from_value::<Api>(
-                json!({"base_url": "https://x", "auth": {"kind": kind, "secret": "s"}}),
-            )
-        };
-        assert!(read(json!("bearer")).is_ok());
-        assert!(read(json!(0)).unwrap_err().to_string().contains("`kind` must be a text"));
     }
 
     #[test]
