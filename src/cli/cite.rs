@@ -6,14 +6,13 @@ use std::process::ExitCode;
 use uuid::Uuid;
 
 use super::database::Database;
-use super::{now, told, wrong};
+use super::{now, wrong};
 use crate::app::App;
 use crate::capability::citations::{CheckStatus, ResolveStatus, ToCheck, ToResolve};
 use crate::capability::runner;
 use crate::config::{DatabaseConfig, SecretsConfig};
 use crate::ctx::Ctx;
 use crate::outbound::OutboundConfig;
-use crate::tenants;
 
 /// Fetch what a citation cites again, or check a quote against it.
 ///
@@ -56,8 +55,7 @@ pub struct Args {
 /// When the tenant is nobody's, the text is no citation, or the database is at fault.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let database = Database::open_for_command(&args.database)?;
-    let tenant =
-        database.db.operator_blocking(|tx| tenants::ops::get_tenant(tx, &args.tenant)).map_err(told)?.id;
+    let tenant = database.tenant(&args.tenant)?;
     let app = App::for_command(database.db.clone(), &args.outbound, &database.secrets(&args.secrets)?)?;
     let ctx = Ctx::local(tenant, now(), Uuid::now_v7());
     let runtime = tokio::runtime::Runtime::new()?;

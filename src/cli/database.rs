@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 
+use super::told;
 use crate::config::{Config, DatabaseConfig, Secret, SecretsConfig};
+use crate::ctx::TenantId;
 use crate::db::embedded::{self, Embedded, Options};
 use crate::db::migrate::{self, ServiceLogin};
 use crate::db::{Db, PoolOptions};
 use crate::hex::hex;
+use crate::tenants;
 
 /// The database of the embedded Postgres.
 pub const DATABASE: &str = "slatebase";
@@ -86,6 +89,14 @@ impl Database {
             embedded,
             directory: directory(config),
         })
+    }
+
+    /// The number of the tenant of this name.
+    ///
+    /// # Errors
+    /// When there is none, or the database is at fault.
+    pub fn tenant(&self, name: &str) -> anyhow::Result<TenantId> {
+        Ok(self.db.operator_blocking(|tx| tenants::ops::get_tenant(tx, name)).map_err(told)?.id)
     }
 
     /// The URL of the superuser's login, which only the embedded Postgres has.

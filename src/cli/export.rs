@@ -16,7 +16,6 @@ use crate::archives::runner;
 use crate::config::DatabaseConfig;
 use crate::ctx::Ctx;
 use crate::path::FolderPath;
-use crate::tenants;
 
 /// Export a slate, or a folder of it, as a .tar.gz.
 ///
@@ -58,8 +57,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("name a file, --output FILE, or send the archive somewhere else than to a terminal");
     }
     let database = Database::open_for_command(&args.database)?;
-    let tenant =
-        database.db.operator_blocking(|tx| tenants::ops::get_tenant(tx, &args.tenant)).map_err(told)?.id;
+    let tenant = database.tenant(&args.tenant)?;
     let ctx = Ctx::local(tenant, now(), Uuid::now_v7());
     let scope = Scope { slate: args.slate, folder, hidden: args.hidden };
     let end = match &args.output {

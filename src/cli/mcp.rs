@@ -5,12 +5,10 @@ use std::process::ExitCode;
 use uuid::Uuid;
 
 use super::database::Database;
-use super::told;
 use crate::app::App;
 use crate::config::{DatabaseConfig, Secret, SecretsConfig};
 use crate::mcp::api::{ServeAs, serve};
 use crate::outbound::OutboundConfig;
-use crate::tenants;
 
 mod proxy;
 
@@ -57,7 +55,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let Some(name) = &args.tenant else { anyhow::bail!("--tenant is needed, or --server with --token") };
     let database = Database::open_for_command(&args.database)?;
-    let tenant = database.db.operator_blocking(|tx| tenants::ops::get_tenant(tx, name)).map_err(told)?.id;
+    let tenant = database.tenant(name)?;
     let app = App::for_command(database.db.clone(), &args.outbound, &database.secrets(&args.secrets)?)?;
     let served = runtime.block_on(serve(app, ServeAs { tenant, session: args.session }));
     // The thread that reads standard input never ends by itself.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::database::Database;
-use super::{now, told, wrong};
+use super::{now, wrong};
 use crate::app::App;
 use crate::capability::outcome::Retrieval;
 use crate::capability::request::Asked;
@@ -15,7 +15,6 @@ use crate::capability::runner;
 use crate::config::{DatabaseConfig, SecretsConfig};
 use crate::ctx::Ctx;
 use crate::outbound::OutboundConfig;
-use crate::tenants;
 
 /// Retrieve one thing, with everything that is needed to trust it and to fetch it again.
 ///
@@ -104,8 +103,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let sent = args.body();
     let asked: Asked = serde_json::from_value(sent.clone())?;
     let database = Database::open_for_command(&args.database)?;
-    let tenant =
-        database.db.operator_blocking(|tx| tenants::ops::get_tenant(tx, &args.tenant)).map_err(told)?.id;
+    let tenant = database.tenant(&args.tenant)?;
     let app = App::for_command(database.db.clone(), &args.outbound, &database.secrets(&args.secrets)?)?;
     let ctx = Ctx::local(tenant, now(), Uuid::now_v7());
     let runtime = tokio::runtime::Runtime::new()?;

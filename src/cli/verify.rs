@@ -12,7 +12,6 @@ use crate::config::DatabaseConfig;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::provenance::ops::{self, Problem};
-use crate::tenants;
 
 /// How many sessions are listed at once.
 const PAGE: i64 = 1000;
@@ -42,8 +41,7 @@ pub struct Args {
 /// When the tenant or a session is nobody's, or the database is at fault.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let database = Database::open_for_command(&args.database)?;
-    let tenant =
-        database.db.operator_blocking(|tx| tenants::ops::get_tenant(tx, &args.tenant)).map_err(told)?.id;
+    let tenant = database.tenant(&args.tenant)?;
     let ctx = Ctx::local(tenant, now(), Uuid::now_v7());
     let mut found = Found::default();
     let tell = |session: Option<Uuid>, problem: &Problem| -> io::Result<()> {
