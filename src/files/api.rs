@@ -13,8 +13,6 @@ use actix_web::http::header::{
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Bytes};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, delete, get, head, http, patch, post, put};
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use chrono::{DateTime, Datelike, SubsecRound, Utc};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -96,19 +94,7 @@ impl NewFile {
     pub(super) fn into_write(self) -> Result<(WriteFile, Vec<String>)> {
         let path =
             FilePath::parse(&self.path).map_err(|error| Error::invalid_at("/path", error.to_string()))?;
-        let contents: Bytes = match (self.content, self.content_base64) {
-            (Some(text), None) => text.into(),
-            (None, Some(text)) => BASE64_STANDARD
-                .decode(text)
-                .map_err(|error| Error::invalid_at("/content_base64", format!("is not base64: {error}")))?
-                .into(),
-            _ => {
-                return Err(Error::invalid_at(
-                    "/content",
-                    "exactly one of `content` and `content_base64` is needed",
-                ));
-            }
-        };
+        let contents = ops::contents_of(self.content, self.content_base64)?;
         if contents.len() > MAX_CONTENTS {
             return Err(Error::new(Code::BodyTooLarge, format!("a file may have {MAX_CONTENTS} bytes")));
         }

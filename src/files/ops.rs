@@ -27,7 +27,7 @@ use crate::path::{FilePath, FolderPath, has_spellings};
 use crate::precondition::Preconditions;
 use crate::slates::{self, Slate};
 
-pub use super::write::{MAX_CONTENTS, Tagging, Write, Written};
+pub use super::write::{MAX_CONTENTS, Tagging, Write, Written, contents_of};
 
 /// Writes one file.
 ///

@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
 
 use super::head::{Head, media_type_of};
 use crate::authority::Authority;
+use crate::error::{Error, Result};
 use crate::folders::Folder;
 use crate::metatags::Tags;
 use crate::path::FilePath;
@@ -17,6 +20,21 @@ pub const MAX_CONTENTS: usize = 64 * 1024 * 1024;
 
 /// Contents of at most so many bytes are kept in the row of the file whose head they are; two such rows fit a page.
 pub const IN_ROW: usize = 3072;
+
+/// The contents of a file that JSON gives, as text or as bytes in base64.
+///
+/// # Errors
+/// With a pointer, when both or neither are given, or the base64 is none.
+pub fn contents_of(content: Option<String>, content_base64: Option<String>) -> Result<Bytes> {
+    match (content, content_base64) {
+        (Some(text), None) => Ok(text.into()),
+        (None, Some(text)) => BASE64_STANDARD
+            .decode(text)
+            .map(Bytes::from)
+            .map_err(|error| Error::invalid_at("/content_base64", format!("is not base64: {error}"))),
+        _ => Err(Error::invalid_at("/content", "exactly one of `content` and `content_base64` is needed")),
+    }
+}
 
 /// Whose word the metatags of a write are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -35,7 +35,7 @@ use crate::http::auth::{self, Principal};
 use crate::http::body;
 use crate::http::problem::AsItIs;
 use crate::mcp::runner::caller::{Caller, MCP_SESSION};
-use crate::mcp::runner::sessions::{Rows, Sessions};
+use crate::mcp::runner::sessions::{self, Rows, Sessions};
 use crate::sessions::ops::running;
 
 /// Bytes of a message: a file of some size in base64.
@@ -183,9 +183,7 @@ async fn refuse(
         }
     };
     let error = refused.unwrap_or_else(|| match code {
-        Code::NotFound if named => {
-            Error::new(code, "there is no such MCP session; send `initialize` to open another")
-        }
+        Code::NotFound if named => sessions::unknown(),
         Code::NotFound => Error::not_found(),
         Code::Unavailable => Error::new(code, "the message could not be taken; send it again"),
         code => Error::new(code, if words.is_empty() { code.title().to_owned() } else { words }),

@@ -2,10 +2,10 @@
 
 use rmcp::model::{GetPromptRequestParams, GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
 
+use super::tools::folder_at;
 use crate::app::App;
 use crate::ctx::{Ctx, Scope};
 use crate::error::{Error, Result};
-use crate::path::FolderPath;
 use crate::retrieval::facets::Facet;
 use crate::retrieval::ops::facets::{Asked, facets};
 use crate::{folders, slates};
@@ -60,8 +60,7 @@ pub(super) async fn get(app: &App, ctx: &Ctx, request: GetPromptRequestParams) -
     if question.len() > MAX_QUESTION {
         return Err(Error::invalid_at("/arguments/question", format!("may have {MAX_QUESTION} bytes")));
     }
-    let folder = FolderPath::parse_entry(&folder)
-        .map_err(|error| Error::invalid_at("/arguments/folder", error.to_string()))?;
+    let folder = folder_at(&folder, "/arguments/folder")?;
     let asking = ctx.clone();
     let (name, path) = (slate.clone(), folder.clone());
     let made = app.db.tenant(ctx.tenant, move |tx| {

@@ -23,7 +23,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::hex::hex;
 use crate::http::json;
-use crate::mcp::runner::caller::{Caller, Local, caller, mcp_session, of_notification, of_request};
+use crate::mcp::runner::caller::{Caller, Local, caller, mcp_session};
 use crate::sessions::machine::Status;
 use crate::sessions::ops::calls::{self, Called};
 use crate::sessions::ops::rounds::NewRound;
@@ -220,7 +220,7 @@ impl ServerHandler for Rounds {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let caller = of_request(self.local, &context)?;
+        let caller = caller(self.local, &context.extensions)?;
         let id = Rounds::at(&caller)?;
         let session = self.view(&caller.ctx, id).await.map_err(answer::refusal)?;
         Ok(ListToolsResult::with_all_items(tools(&session)))
@@ -261,7 +261,7 @@ impl ServerHandler for Rounds {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let Ok(caller) = of_notification(self.local, &context) else { return };
+        let Ok(caller) = caller(self.local, &context.extensions) else { return };
         let (server, peer) = (self.clone(), context.peer);
         tokio::spawn(async move {
             let gone = closed(&peer);

@@ -15,7 +15,7 @@ use rmcp::{RoleServer, ServerHandler};
 use super::watch::Watched;
 use super::{answer, complete, prompts, resources, tools};
 use crate::app::App;
-use crate::mcp::runner::caller::{Local, caller, of_request};
+use crate::mcp::runner::caller::{Local, caller};
 use crate::mcp::runner::patient;
 
 const INSTRUCTIONS: &str = "\
@@ -69,7 +69,7 @@ impl ServerHandler for Slates {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         only_page(request)?;
-        let caller = of_request(self.local, &context)?;
+        let caller = caller(self.local, &context.extensions)?;
         Ok(ListToolsResult::with_all_items(tools::of(&caller.ctx)))
     }
 
@@ -78,7 +78,7 @@ impl ServerHandler for Slates {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let caller = of_request(self.local, &context)?;
+        let caller = caller(self.local, &context.extensions)?;
         let Some(tool) = tools::find(&caller.ctx, &request.name) else {
             let text = format!(
                 "there is no tool `{}` for this key; `tools/list` tells which there are",
@@ -98,7 +98,7 @@ impl ServerHandler for Slates {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let caller = of_request(self.local, &context)?;
+        let caller = caller(self.local, &context.extensions)?;
         let cursor = request.and_then(|request| request.cursor);
         patient(resources::list(&self.app, &caller.ctx, cursor)).await.map_err(answer::refusal)
     }
@@ -117,7 +117,7 @@ impl ServerHandler for Slates {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let caller = of_request(self.local, &context)?;
+        let caller = caller(self.local, &context.extensions)?;
         let read = patient(resources::read(&self.app, &caller.ctx, &request.uri)).await;
         read.map(Into::into).map_err(answer::refusal)
     }
@@ -127,7 +127,7 @@ impl ServerHandler for Slates {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let caller = of_request(self.local, &context)?;
+        let caller = caller(self.local, &context.extensions)?;
         patient(complete::complete(&self.app, &caller.ctx, request)).await.map_err(answer::refusal)
     }
 
@@ -137,7 +137,7 @@ impl ServerHandler for Slates {
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         only_page(request)?;
-        let caller = of_request(self.local, &context)?;
+        let caller = caller(self.local, &context.extensions)?;
         Ok(ListPromptsResult::with_all_items(prompts::of(&caller.ctx)))
     }
 
@@ -146,7 +146,7 @@ impl ServerHandler for Slates {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let caller = of_request(self.local, &context)?;
+        let caller = caller(self.local, &context.extensions)?;
         let made = patient(prompts::get(&self.app, &caller.ctx, request)).await;
         made.map(Into::into).map_err(answer::refusal)
     }
@@ -165,7 +165,7 @@ impl ServerHandler for Slates {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let caller = of_request(self.local, &context)?;
+        let caller = caller(self.local, &context.extensions)?;
         self.watched.add(&self.app, &caller.ctx, request.uri).await.map_err(answer::refusal)?;
         let (watched, app, peer) = (self.watched.clone(), self.app.clone(), context.peer);
         tokio::spawn(async move { watched.tell(app, caller.ctx, peer).await });

@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::ctx::{Ctx, Scope};
 use crate::error::{Error, Result};
 use crate::http::json;
+use crate::path::FolderPath;
 
 /// What a tool does: given the arguments of a call, its structured content.
 type Work = fn(App, Ctx, Value) -> BoxFuture<'static, Result<Value>>;
@@ -112,6 +113,11 @@ fn read<T: DeserializeOwned>(arguments: Value) -> Result<T> {
     json::from_value(arguments)
 }
 
+/// The folder at a path, written as an index prints it or without its last `/`; `at` is the argument's pointer.
+pub(super) fn folder_at(path: &str, at: impl Into<String>) -> Result<FolderPath> {
+    FolderPath::parse_entry(path).map_err(|error| Error::invalid_at(at, error.to_string()))
+}
+
 fn give<T: serde::Serialize>(value: T) -> Result<Value> {
     serde_json::to_value(value).map_err(Error::internal)
 }
@@ -130,6 +136,14 @@ fn takes(properties: Value, required: &[&str]) -> Value {
 
 fn slate() -> Value {
     json!({"type": "string", "description": "The slate's name, as `list_slates` tells it; case-sensitive."})
+}
+
+fn folder() -> Value {
+    json!({"type": "string", "description": "The folder's path from the slate's root; left out, the root."})
+}
+
+fn recursive() -> Value {
+    json!({"type": "boolean", "description": "Whether the folders below are looked at as well; false where it is left out."})
 }
 
 fn limit() -> Value {

@@ -6,9 +6,7 @@
 use std::cell::RefCell;
 
 use chrono::{SubsecRound, Utc};
-use rmcp::RoleServer;
 use rmcp::model::{ErrorData, Extensions};
-use rmcp::service::{NotificationContext, RequestContext};
 use rmcp_actix_web::transport::http::request::Parts;
 use uuid::Uuid;
 
@@ -76,28 +74,6 @@ impl Local {
 pub(in crate::mcp) fn caller(local: Option<Local>, message: &Extensions) -> Result<Caller, ErrorData> {
     let sent = || message.get::<Parts>()?.extensions.get::<Extensions>()?.get::<Caller>().cloned();
     local.map(Local::caller).or_else(sent).ok_or_else(|| ErrorData::invalid_request("nobody calls", None))
-}
-
-/// The same of a request's context.
-///
-/// # Errors
-/// As [`caller`].
-pub(in crate::mcp) fn of_request(
-    local: Option<Local>,
-    context: &RequestContext<RoleServer>,
-) -> Result<Caller, ErrorData> {
-    caller(local, &context.extensions)
-}
-
-/// The same of a notification's.
-///
-/// # Errors
-/// As [`caller`].
-pub(in crate::mcp) fn of_notification(
-    local: Option<Local>,
-    context: &NotificationContext<RoleServer>,
-) -> Result<Caller, ErrorData> {
-    caller(local, &context.extensions)
 }
 
 /// The MCP session that a message belongs to; none without one.

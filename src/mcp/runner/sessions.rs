@@ -59,7 +59,7 @@ impl Owner {
 }
 
 /// What becomes of a request whose MCP session is not the caller's.
-fn unknown() -> Error {
+pub(in crate::mcp) fn unknown() -> Error {
     Error::new(Code::NotFound, "there is no such MCP session; send `initialize` to open another")
 }
 

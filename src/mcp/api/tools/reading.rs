@@ -3,7 +3,9 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Definition, Effect, Gives, cursor, give, limit, read, slate, takes};
+use super::{
+    Definition, Effect, Gives, cursor, folder, folder_at, give, limit, read, recursive, slate, takes,
+};
 use crate::app::App;
 use crate::capability::citations::{ToCheck, ToResolve};
 use crate::capability::request::Asked;
@@ -13,7 +15,6 @@ use crate::ctx::{Ctx, Scope};
 use crate::error::{Error, FieldError, Result};
 use crate::http::page::{self, Limit, Page};
 use crate::item::Mode;
-use crate::path::FolderPath;
 use crate::retrieval::budget::Budget;
 use crate::retrieval::facets::MAX_VALUES;
 use crate::retrieval::found::After;
@@ -102,8 +103,8 @@ pub(super) const TOOLS: &[Definition] = &[
         input: || {
             let members = json!({
                 "slate": slate(),
-                "folder": {"type": "string", "description": "The folder's path from the slate's root; left out, the root."},
-                "recursive": {"type": "boolean", "description": "Whether the folders below are looked at as well; false where it is left out."},
+                "folder": folder(),
+                "recursive": recursive(),
                 "values": {"type": "integer", "minimum": 0, "maximum": 100, "description": "Values told of each metatag; 10 where it is left out."},
                 "limit": limit(),
                 "cursor": cursor(),
@@ -193,8 +194,8 @@ fn find_input() -> Value {
     });
     let members = json!({
         "slate": slate(),
-        "folder": {"type": "string", "description": "The folder's path from the slate's root; left out, the root."},
-        "recursive": {"type": "boolean", "description": "Whether the folders below are looked at as well; false where it is left out."},
+        "folder": folder(),
+        "recursive": recursive(),
         "files": {"type": "array", "items": {"type": "string"}, "maxItems": 1000, "description": "Paths of files, from the folder."},
         "metatag": metatag,
         "glob": {"type": "string", "maxLength": 1024, "description": "Files whose name matches: `*` any sequence, `?` one character, `[a-z]` one of a class."},
@@ -250,7 +251,7 @@ struct Browsing {
 
 async fn browse(app: App, ctx: Ctx, arguments: Value) -> Result<Value> {
     let Browsing { slate, folder, limit, cursor } = read(arguments)?;
-    let (path, limit) = (entry(folder)?, limit.unwrap_or_default());
+    let (path, limit) = (folder_at(&folder.unwrap_or_default(), "/folder")?, limit.unwrap_or_default());
     let after: Option<String> = page::open(cursor.as_deref())?;
     let indexed = app.db.tenant(ctx.tenant, move |tx| {
         folders::ops::index_at(tx, &ctx, &slate, &path, after.as_deref(), limit.rows())
@@ -258,12 +259,6 @@ async fn browse(app: App, ctx: Ctx, arguments: Value) -> Result<Value> {
     let (path, rows) = indexed.await?;
     let Page { items, next_cursor } = Page::cut(rows, limit, |last| last.name.clone());
     give(json!({"path": path, "items": items, "next_cursor": next_cursor}))
-}
-
-/// The path of a folder as an index prints it, or without its last `/`.
-fn entry(folder: Option<String>) -> Result<FolderPath> {
-    let folder = folder.unwrap_or_default();
-    FolderPath::parse_entry(&folder).map_err(|error| Error::invalid_at("/folder", error.to_string()))
 }
 
 #[derive(Deserialize)]
@@ -319,7 +314,7 @@ struct Finding {
 
 async fn find(app: App, ctx: Ctx, arguments: Value) -> Result<Value> {
     let found: Finding = read(arguments)?;
-    let folder = entry(found.folder)?;
+    let folder = folder_at(&found.folder.unwrap_or_default(), "/folder")?;
     let modes =
         [("files", found.files), ("metatag", found.metatag), ("glob", found.glob), ("where", found.r#where)];
     let sent: Map<String, Value> =
@@ -375,7 +370,8 @@ struct Describing {
 
 async fn describe(app: App, ctx: Ctx, arguments: Value) -> Result<Value> {
     let Describing { slate, folder, recursive, values, limit, cursor } = read(arguments)?;
-    let (folder, limit, values) = (entry(folder)?, limit.unwrap_or_default(), values.unwrap_or(10));
+    let (folder, limit, values) =
+        (folder_at(&folder.unwrap_or_default(), "/folder")?, limit.unwrap_or_default(), values.unwrap_or(10));
     let recursive = recursive.unwrap_or_default();
     if !(0..=MAX_VALUES).contains(&values) {
         return Err(Error::invalid_at("/values", format!("must be 0 to {MAX_VALUES}")));

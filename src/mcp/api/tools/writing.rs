@@ -1,12 +1,9 @@
 //! Tools that write, for keys with the scope `write`.
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Definition, Effect, Gives, give, read, slate, takes};
+use super::{Definition, Effect, Gives, folder_at, give, read, slate, takes};
 use crate::app::App;
 use crate::ctx::{Ctx, Scope};
 use crate::error::{Error, Result};
@@ -14,7 +11,7 @@ use crate::files::head::FileView;
 use crate::files::ops::{self, Change, MAX_CONTENTS, Write as WriteFile, tagging};
 use crate::folders;
 use crate::metatags::Tags;
-use crate::path::{FilePath, FolderPath};
+use crate::path::FilePath;
 use crate::precondition::Preconditions;
 
 const WRITE: &[Scope] = &[Scope::Write];
@@ -131,17 +128,7 @@ struct Putting {
 
 async fn put_file(app: App, ctx: Ctx, arguments: Value) -> Result<Value> {
     let new: Putting = read(arguments)?;
-    let contents: Bytes = match (new.content, new.content_base64) {
-        (Some(text), None) => text.into(),
-        (None, Some(text)) => BASE64_STANDARD
-            .decode(text)
-            .map_err(|error| Error::invalid_at("/content_base64", format!("is not base64: {error}")))?
-            .into(),
-        _ => {
-            let detail = "exactly one of `content` and `content_base64` is needed";
-            return Err(Error::invalid_at("/content", detail));
-        }
-    };
+    let contents = ops::contents_of(new.content, new.content_base64)?;
     if contents.len() > MAX_CONTENTS {
         return Err(Error::invalid_at("/content", format!("a file may have {MAX_CONTENTS} bytes")));
     }
@@ -187,7 +174,7 @@ async fn relocate(app: App, ctx: Ctx, arguments: Value) -> Result<Value> {
     let Moving { slate, from, to } = read(arguments)?;
     let path = match from.ends_with('/') {
         true => {
-            let (from, to) = (folder(&from, "/from")?, folder(&to, "/to")?);
+            let (from, to) = (folder_at(&from, "/from")?, folder_at(&to, "/to")?);
             let moved =
                 app.db.tenant(ctx.tenant, move |tx| folders::ops::relocate(tx, &ctx, &slate, &from, &to));
             format!("{}/", moved.await?.path)
@@ -204,10 +191,6 @@ async fn relocate(app: App, ctx: Ctx, arguments: Value) -> Result<Value> {
     Ok(json!({"path": path}))
 }
 
-fn folder(path: &str, at: &str) -> Result<FolderPath> {
-    FolderPath::parse_entry(path).map_err(|error| Error::invalid_at(at, error.to_string()))
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Deleting {
@@ -220,7 +203,7 @@ async fn delete(app: App, ctx: Ctx, arguments: Value) -> Result<Value> {
     let Deleting { slate, path, recursive } = read(arguments)?;
     let deleted = path.clone();
     if path.ends_with('/') {
-        let (path, recursive) = (folder(&path, "/path")?, recursive.unwrap_or_default());
+        let (path, recursive) = (folder_at(&path, "/path")?, recursive.unwrap_or_default());
         let gone = app
             .db
             .tenant(ctx.tenant, move |tx| folders::ops::delete(tx, &ctx, &slate, &path, recursive, false));
