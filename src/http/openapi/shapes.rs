@@ -49,14 +49,10 @@ pub fn settle(document: &mut Value) {
 
 /// What may be left out of a body may be null as well: it is read as if it were left out.
 fn null_is_absent(document: &mut Value) {
-    let (mut bodies, mut new) = (BTreeSet::new(), Vec::new());
-    operations_mut(document).for_each(|(_, _, operation)| references(&operation["requestBody"], &mut new));
+    let mut named = Vec::new();
+    operations_mut(document).for_each(|(_, _, operation)| references(&operation["requestBody"], &mut named));
     let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
-    while let Some(name) = new.pop() {
-        if bodies.insert(name.clone()) {
-            references(schemas.get(&name).unwrap_or(&Value::Null), &mut new);
-        }
-    }
+    let bodies = reachable(schemas, named);
     for (_, schema) in schemas.iter_mut().filter(|(name, _)| bodies.contains(*name)) {
         each_schema(schema, &mut |members| {
             let required = members.get("required").cloned().unwrap_or_default();
@@ -97,13 +93,9 @@ fn may_be_null(schema: &mut Value) {
 /// Leaves out the schemas that no operation refers to: of those, what tells of a stream's lines holds a copy.
 fn leave_out_unused(document: &mut Value) {
     let all = document["components"]["schemas"].as_object().cloned().unwrap_or_default();
-    let (mut used, mut new) = (BTreeSet::new(), vec!["Problem".to_owned()]);
-    references(&document["paths"], &mut new);
-    while let Some(name) = new.pop() {
-        if used.insert(name.clone()) {
-            references(all.get(&name).unwrap_or(&Value::Null), &mut new);
-        }
-    }
+    let mut named = vec!["Problem".to_owned()];
+    references(&document["paths"], &mut named);
+    let used = reachable(&all, named);
     for (_, _, operation) in operations_mut(document) {
         let responses = operation["responses"].as_object_mut().into_iter().flat_map(|all| all.values_mut());
         responses
@@ -112,6 +104,17 @@ fn leave_out_unused(document: &mut Value) {
     }
     let schemas: Map<String, Value> = all.into_iter().filter(|(name, _)| used.contains(name)).collect();
     document["components"]["schemas"] = schemas.into();
+}
+
+/// The names, and those of all schemas that these refer to, directly or not.
+fn reachable(all: &Map<String, Value>, mut names: Vec<String>) -> BTreeSet<String> {
+    let mut reached = BTreeSet::new();
+    while let Some(name) = names.pop() {
+        if reached.insert(name.clone()) {
+            references(all.get(&name).unwrap_or(&Value::Null), &mut names);
+        }
+    }
+    reached
 }
 
 /// The names of the schemas that a part of the document refers to.
