@@ -361,15 +361,15 @@ pub(super) fn page(
         return Ok(Default::default());
     }
     let page = send_page(tx, scope, arms, frame, heads)?;
-    match arms {
-        [Arm::Metatag(arm @ metatag::Arm::Soon(_))] if (page.0.len() as i64) < frame.2 => {
-            if let metatag::Arm::Soon(ids) = arm {
-                *arm = probed(tx, scope, std::mem::take(ids))?;
-            }
-            send_page(tx, scope, arms, frame, heads)
-        }
-        _ => Ok(page),
+    if let [Arm::Metatag(arm)] = &mut *arms
+        && let metatag::Arm::Soon(ids) = arm
+        && (page.0.len() as i64) < frame.2
+    {
+        let ids = std::mem::take(ids);
+        *arm = probed(tx, scope, ids)?;
+        return send_page(tx, scope, arms, frame, heads);
     }
+    Ok(page)
 }
 
 fn send_page(
